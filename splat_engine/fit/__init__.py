@@ -1,0 +1,1 @@
+"""Fitting Gaussians to a capture: model, losses, optimiser, strategies, data, checkpoint, loop."""

@@ -1,0 +1,208 @@
+"""What the engine says, and what it is told: JSON lines.
+
+An event is one line ``{"event": NAME, ...}`` on the engine's stdout and in events.jsonl.
+A command is one line ``{"command": NAME, ...}`` on its stdin. Small facts ride in them;
+arrays go by file. A closed stdin means that the parent is gone: the engine saves a
+checkpoint and exits.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar
+
+from splat_engine.formats.errors import FormatError
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in a run; ``time_s`` counts from the engine's start."""
+
+    name: ClassVar[str] = ""
+    time_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Started(Event):
+    """The engine has read its inputs and begins."""
+
+    name: ClassVar[str] = "started"
+    version: str = ""
+    device: str = ""
+    steps: int = 0
+    first_step: int = 0
+    splats: int = 0
+    train_views: int = 0
+    test_views: int = 0
+
+
+@dataclass(frozen=True)
+class Progress(Event):
+    """The fit goes on; sent a few times a second at most."""
+
+    name: ClassVar[str] = "progress"
+    step: int = 0
+    steps: int = 0
+    loss: float = 0.0
+    psnr: float = 0.0
+    splats: int = 0
+    seconds_left: float = 0.0
+
+
+@dataclass(frozen=True)
+class Warned(Event):
+    """Something is not as it should be, and the engine goes on."""
+
+    name: ClassVar[str] = "warning"
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class FileWritten(Event):
+    """A file of the run was replaced; ``kind`` is snapshot, preview, checkpoint, splats or metrics."""
+
+    name: ClassVar[str] = "file"
+    kind: str = ""
+    path: str = ""
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Evaluated(Event):
+    """Held-out views were rendered and compared."""
+
+    name: ClassVar[str] = "evaluated"
+    step: int = 0
+    psnr: float = 0.0
+    ssim: float = 0.0
+    views: int = 0
+
+
+@dataclass(frozen=True)
+class Paused(Event):
+    """The fit stands still and waits for ``resume`` or ``stop``."""
+
+    name: ClassVar[str] = "paused"
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Resumed(Event):
+    """The fit goes on after a pause."""
+
+    name: ClassVar[str] = "resumed"
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Finished(Event):
+    """The last event of a run that ended as it should; ``reason`` is done or stopped."""
+
+    name: ClassVar[str] = "finished"
+    step: int = 0
+    reason: str = "done"
+    splats: int = 0
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failed(Event):
+    """The last event of a run that could not go on."""
+
+    name: ClassVar[str] = "failed"
+    headline: str = ""
+    hint: str = ""
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class Command:
+    """Something the engine is told."""
+
+    name: ClassVar[str] = ""
+
+
+@dataclass(frozen=True)
+class Pause(Command):
+    """Stand still after the present step."""
+
+    name: ClassVar[str] = "pause"
+
+
+@dataclass(frozen=True)
+class Resume(Command):
+    """Go on."""
+
+    name: ClassVar[str] = "resume"
+
+
+@dataclass(frozen=True)
+class Save(Command):
+    """Write checkpoint and snapshot now."""
+
+    name: ClassVar[str] = "save"
+
+
+@dataclass(frozen=True)
+class Stop(Command):
+    """Write what there is as the result, and end."""
+
+    name: ClassVar[str] = "stop"
+
+
+@dataclass(frozen=True)
+class Preview(Command):
+    """Render preview.png from a camera: the keys of a frame in transforms.json."""
+
+    name: ClassVar[str] = "preview"
+    frame: dict[str, Any] = field(default_factory=dict)
+
+
+EVENTS: dict[str, type[Event]] = {
+    kind.name: kind
+    for kind in (Started, Progress, Warned, FileWritten, Evaluated, Paused, Resumed, Finished, Failed)
+}
+COMMANDS: dict[str, type[Command]] = {kind.name: kind for kind in (Pause, Resume, Save, Stop, Preview)}
+
+
+def encode(message: Event | Command) -> str:
+    """Returns the message as one JSON line, with its newline.
+
+    Raises:
+        ValueError: A number in it is not finite.
+    """
+    key = "event" if isinstance(message, Event) else "command"
+    return json.dumps({key: message.name, **asdict(message)}, allow_nan=False) + "\n"
+
+
+def _decode(line: str, key: str, kinds: dict[str, Any]) -> Any:
+    try:
+        values = json.loads(line)
+        kind = kinds[values.pop(key)]
+    except (json.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
+        raise FormatError(
+            f"Not a known {key}: {line.strip()[:200]!r}.", f"Known: {', '.join(kinds)}.", error
+        ) from error
+    known = {item.name for item in fields(kind)}
+    return kind(**{name: value for name, value in values.items() if name in known})
+
+
+def decode_event(line: str) -> Event:
+    """Reads one line of the engine's stdout; keys that a newer engine may add are ignored.
+
+    Raises:
+        FormatError: The line is not JSON or names no known event.
+    """
+    event: Event = _decode(line, "event", EVENTS)
+    return event
+
+
+def decode_command(line: str) -> Command:
+    """Reads one line of the engine's stdin.
+
+    Raises:
+        FormatError: The line is not JSON or names no known command.
+    """
+    command: Command = _decode(line, "command", COMMANDS)
+    return command

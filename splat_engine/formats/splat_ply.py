@@ -1,0 +1,126 @@
+"""Splats in the PLY layout of 3D Gaussian Splatting.
+
+Source: the files of graphdeco's reference implementation (Kerbl et al. 2023): x y z, nx ny nz (zero),
+f_dc_0..2, f_rest_* channel-major, opacity (logit), scale_0..2 (log), rot_0..3 (w x y z).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from splat_engine.formats.conventions import sh_count
+from splat_engine.formats.errors import FormatError
+from splat_engine.formats.ply import PlyElement, read_ply_element, write_ply_element
+from splat_engine.formats.splats import Splats
+
+_REQUIRED: tuple[str, ...] = ("x", "y", "z", "f_dc_0", "f_dc_1", "f_dc_2", "opacity")
+_REQUIRED += ("scale_0", "scale_1", "scale_2", "rot_0", "rot_1", "rot_2", "rot_3")
+_IGNORED = {"nx", "ny", "nz"}
+_METADATA_PREFIX = "splatfit "
+_REST_COUNTS = {0: 0, 9: 1, 24: 2, 45: 3}
+
+
+def read_splat_ply(path: str | Path) -> tuple[Splats, dict[str, NDArray[np.generic]], list[str]]:
+    """Reads a 3DGS PLY: any property order, float or double, ascii or binary.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The splats; the extra properties by name, [N] each, in the file's types; notes for the reader.
+
+    Raises:
+        UserError: The file is missing or damaged, or is a PLY of something else.
+    """
+    element = read_ply_element(path)
+    columns = element.properties
+    missing = [name for name in _REQUIRED if name not in columns]
+    if missing:
+        raise FormatError(
+            f"{path} is a PLY, but not one of splats: it lacks {', '.join(missing)}.",
+            "Choose a 3D Gaussian splatting PLY (uncompressed).",
+        )
+    rest = sorted((name for name in columns if _is_rest(name)), key=lambda name: int(name[7:]))
+    if len(rest) not in _REST_COUNTS or [int(name[7:]) for name in rest] != list(range(len(rest))):
+        raise FormatError(
+            f"{path} has {len(rest)} f_rest properties; 0, 9, 24 or 45 without gaps are possible.",
+            "Export the file again.",
+        )
+    splats = Splats(
+        means=_stack(columns, "x", "y", "z"),
+        log_scales=_stack(columns, "scale_0", "scale_1", "scale_2"),
+        quats_wxyz=_stack(columns, "rot_0", "rot_1", "rot_2", "rot_3"),
+        opacity_logits=_stack(columns, "opacity")[:, 0],
+        sh=_sh_of(columns, rest, element.count),
+        metadata=_metadata_of(element),
+    )
+    extra = {n: c for n, c in columns.items() if n not in _REQUIRED and n not in _IGNORED and not _is_rest(n)}
+    notes = [f"{path}: kept aside the extra properties {', '.join(extra)}."] if extra else []
+    bad = int((~splats.finite()).sum())
+    if bad:
+        notes.append(
+            f"{path}: {bad} of {len(splats)} splats are not finite or have a zero rotation; they draw nothing."
+        )
+    return splats, extra, notes
+
+
+def _is_rest(name: str) -> bool:
+    return name.startswith("f_rest_") and name[7:].isdigit()
+
+
+def _stack(columns: Mapping[str, NDArray[np.generic]], *names: str) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        return np.stack([np.asarray(columns[name]).astype(np.float32) for name in names], axis=1)
+
+
+def _sh_of(columns: Mapping[str, NDArray[np.generic]], rest: list[str], count: int) -> NDArray[np.float32]:
+    degree = _REST_COUNTS[len(rest)]
+    sh = np.empty((count, sh_count(degree), 3), np.float32)
+    sh[:, 0] = _stack(columns, "f_dc_0", "f_dc_1", "f_dc_2")
+    if rest:
+        sh[:, 1:] = _stack(columns, *rest).reshape(count, 3, len(rest) // 3).transpose(0, 2, 1)
+    return sh
+
+
+def _metadata_of(element: PlyElement) -> dict[str, str]:
+    pairs = (
+        c[len(_METADATA_PREFIX) :].partition("=") for c in element.comments if c.startswith(_METADATA_PREFIX)
+    )
+    return {key.strip(): value.strip() for key, equals, value in pairs if equals}
+
+
+def write_splat_ply(
+    path: str | Path,
+    splats: Splats,
+    *,
+    extra: Mapping[str, NDArray[np.generic]] | None = None,
+    encoding: str = "binary_little_endian",
+) -> None:
+    """Writes splats as a 3DGS PLY in float32; metadata goes into comments "splatfit key=value".
+
+    Args:
+        path: The file; replaced whole or not at all.
+        splats: The cloud; N = 0 gives a legal file without rows.
+        extra: Further properties, [N] each.
+        encoding: ``"ascii"``, ``"binary_little_endian"`` or ``"binary_big_endian"``.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
+    zero = np.zeros(len(splats), np.float32)
+    columns: dict[str, NDArray[np.generic]] = {}
+    columns |= {name: splats.means[:, i] for i, name in enumerate("xyz")}
+    columns |= {name: zero for name in ("nx", "ny", "nz")}
+    columns |= {f"f_dc_{i}": splats.sh[:, 0, i] for i in range(3)}
+    rest = splats.sh[:, 1:].transpose(0, 2, 1).reshape(len(splats), 3 * (splats.sh.shape[1] - 1))
+    columns |= {f"f_rest_{i}": rest[:, i] for i in range(rest.shape[1])}
+    columns["opacity"] = splats.opacity_logits
+    columns |= {f"scale_{i}": splats.log_scales[:, i] for i in range(3)}
+    columns |= {f"rot_{i}": splats.quats_wxyz[:, i] for i in range(4)}
+    columns |= dict(extra or {})
+    comments = [f"{_METADATA_PREFIX}{key}={value}" for key, value in splats.metadata.items()]
+    write_ply_element(path, columns, comments=comments, encoding=encoding)

@@ -1,0 +1,109 @@
+"""The splat cloud in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from splat_engine.formats.conventions import sh_count, sh_degree
+
+Float32 = NDArray[np.float32]
+
+
+@dataclass
+class Splats:
+    """N Gaussians with raw (not activated) parameters, in Blender's world frame.
+
+    Attributes:
+        means: [N, 3] centres, scene units.
+        log_scales: [N, 3] natural logarithm of the standard deviations along the splat's axes.
+        quats_wxyz: [N, 4] rotation of those axes, any norm.
+        opacity_logits: [N] logit of the opacity.
+        sh: [N, K, 3] spherical harmonics of the colour, K in 1, 4, 9, 16.
+        metadata: What a file's header says about the cloud (formation, source run ...).
+    """
+
+    means: Float32
+    log_scales: Float32
+    quats_wxyz: Float32
+    opacity_logits: Float32
+    sh: Float32
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Casts to contiguous float32 and checks shapes.
+
+        Raises:
+            ValueError: An array's shape does not fit the others.
+        """
+        for name in ARRAY_NAMES:
+            setattr(self, name, np.ascontiguousarray(getattr(self, name), dtype=np.float32))
+        count = self.means.shape[0] if self.means.ndim else 0
+        expected: dict[str, tuple[int, ...]] = {
+            "means": (count, 3),
+            "log_scales": (count, 3),
+            "quats_wxyz": (count, 4),
+            "opacity_logits": (count,),
+        }
+        for name, shape in expected.items():
+            if getattr(self, name).shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {getattr(self, name).shape}")
+        if self.sh.ndim != 3 or self.sh.shape[0] != count or self.sh.shape[2] != 3:
+            raise ValueError(f"sh must have shape ({count}, K, 3), got {self.sh.shape}")
+        sh_degree(self.sh.shape[1])
+
+    def __len__(self) -> int:
+        """Returns N."""
+        return int(self.means.shape[0])
+
+    @property
+    def sh_degree(self) -> int:
+        """The degree of the spherical harmonics, 0 to 3."""
+        return sh_degree(self.sh.shape[1])
+
+    @classmethod
+    def empty(cls, degree: int = 0) -> Splats:
+        """Returns a cloud of no splats."""
+        return cls(
+            means=np.zeros((0, 3), np.float32),
+            log_scales=np.zeros((0, 3), np.float32),
+            quats_wxyz=np.zeros((0, 4), np.float32),
+            opacity_logits=np.zeros(0, np.float32),
+            sh=np.zeros((0, sh_count(degree), 3), np.float32),
+        )
+
+    def select(self, index: ArrayLike) -> Splats:
+        """Returns the splats chosen by a boolean mask [N] or an index array, in that order."""
+        chosen: Any = np.asarray(index)
+        arrays = {name: getattr(self, name)[chosen] for name in ARRAY_NAMES}
+        return Splats(**arrays, metadata=dict(self.metadata))
+
+    def with_sh_degree(self, degree: int) -> Splats:
+        """Returns the cloud with its SH cut, or filled with zeros, to a degree."""
+        count = sh_count(degree)
+        sh = np.zeros((len(self), count, 3), np.float32)
+        kept = min(count, self.sh.shape[1])
+        sh[:, :kept] = self.sh[:, :kept]
+        arrays = {name: getattr(self, name) for name in ARRAY_NAMES}
+        return Splats(**{**arrays, "sh": sh}, metadata=dict(self.metadata))
+
+    def finite(self) -> NDArray[np.bool_]:
+        """Returns [N]: True where every parameter of the splat is finite and its quaternion is not zero."""
+        good: NDArray[np.bool_] = np.linalg.norm(self.quats_wxyz.astype(np.float64), axis=1) > 0
+        for name in ARRAY_NAMES:
+            good &= np.isfinite(getattr(self, name).reshape(len(self), -1)).all(axis=1)
+        return good
+
+    def scales(self) -> Float32:
+        """Returns [N, 3] standard deviations, scene units."""
+        return np.exp(self.log_scales)
+
+    def opacities(self) -> Float32:
+        """Returns [N] opacities in 0 to 1; no overflow for large logits."""
+        return (0.5 * (1.0 + np.tanh(0.5 * self.opacity_logits.astype(np.float64)))).astype(np.float32)
+
+
+ARRAY_NAMES: tuple[str, ...] = tuple(f.name for f in fields(Splats) if f.name != "metadata")
