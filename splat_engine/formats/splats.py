@@ -94,7 +94,8 @@ class Splats:
         """Returns [N]: True where every parameter of the splat is finite and its quaternion is not zero."""
         good: NDArray[np.bool_] = np.linalg.norm(self.quats_wxyz.astype(np.float64), axis=1) > 0
         for name in ARRAY_NAMES:
-            good &= np.isfinite(getattr(self, name).reshape(len(self), -1)).all(axis=1)
+            array = getattr(self, name)
+            good &= np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
         return good
 
     def scales(self) -> Float32:
