@@ -1,0 +1,53 @@
+# Splatfit's commands; `make` alone lists them. Everything they make lies in .venv, build, dist and out.
+PYTHON ?= python3
+ENGINE := .venv/engine/bin/python
+BLENDER := .venv/blender/bin/python
+ARGS ?=
+SOURCES_CPP = $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+# The clone's own modules, for scripts in tools that Blender's Python runs. Spinning threads of a torch
+# that waits would slow whatever runs beside it threefold.
+export PYTHONPATH := $(CURDIR)
+export OMP_WAIT_POLICY := PASSIVE
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-engine demo demo-short test check format wheel extension bench clean
+
+help: ## list these targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## make .venv/engine, .venv/blender, .venv/blender-lts and the native library (quick when they stand)
+	@$(PYTHON) tools/setup_env.py
+
+setup-engine:
+	@$(PYTHON) tools/setup_env.py engine
+
+demo: setup ## build the demo scene, capture, fit, import and compare: out/demo (about 8 minutes on 2 cores)
+	$(BLENDER) tools/demo.py $(ARGS)
+
+demo-short: setup ## the same with few views and steps: out/demo (about a minute)
+	$(BLENDER) tools/demo.py --short $(ARGS)
+
+test: setup ## run every test: engine, both Blenders, end to end. One of them: make test ARGS="engine -k ply"
+	@$(PYTHON) tools/run_tests.py $(ARGS)
+
+check: setup-engine ## lint, types, format and architecture, as CI does
+	@$(PYTHON) tools/check.py
+
+format: setup-engine ## put Python and C++ into the house's format
+	$(ENGINE) -m ruff check --fix-only --quiet .
+	$(ENGINE) -m ruff format .
+	$(ENGINE) -m clang_format -i $(SOURCES_CPP)
+
+wheel: setup-engine ## build the engine's wheel for this platform: dist/*.whl
+	$(ENGINE) -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+extension: setup-engine ## build the zip that Blender installs: dist/splatfit-*.zip
+	$(ENGINE) tools/build_extension.py $(ARGS)
+
+bench: setup-engine ## time the rasterizer on the three standard inputs
+	$(ENGINE) tools/bench/raster.py $(ARGS)
+
+clean: ## remove what was built and written, but not the environments
+	rm -rf build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -f splat_engine/native/*.so splat_engine/native/*.dylib splat_engine/native/*.dll
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,62 @@
+"""Everything that is checked without running the product: ``make check``.
+
+Each check runs even where one before it failed, so that one call shows all there is to mend.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENGINE = ROOT / ".venv" / "engine" / "bin"
+
+
+def checks() -> dict[str, list[str]]:
+    """Returns name to command."""
+    python = str(ENGINE / "python")
+    cpp = sorted(
+        str(path.relative_to(ROOT)) for path in (ROOT / "csrc").rglob("*") if path.suffix in CPP_SUFFIXES
+    )
+    return {
+        "lint": [python, "-m", "ruff", "check", "."],
+        "format": [python, "-m", "ruff", "format", "--check", "."],
+        "types": [python, "-m", "mypy"],
+        "types of tools": [python, "-m", "mypy", *TYPED_TOOLS],
+        "C++ format": [str(ENGINE / "clang-format"), "--dry-run", "--Werror", *cpp],
+        "architecture": [
+            python,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "tests/test_architecture.py",
+        ],
+    }
+
+
+CPP_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+TYPED_TOOLS = ["tools/setup_env.py", "tools/run_tests.py", "tools/check.py"]
+
+
+def main() -> int:
+    """Runs the checks; returns the exit code."""
+    failed = []
+    for name, command in checks().items():
+        start = time.monotonic()
+        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        good = result.returncode == 0
+        print(f"check: {name} {'ok' if good else 'FAILED'} ({time.monotonic() - start:.1f} s)", flush=True)
+        if not good:
+            failed.append(name)
+            print(f"$ {' '.join(command[:8])}\n{result.stdout}{result.stderr}", flush=True)
+    if failed:
+        print(f"check: failed: {', '.join(failed)}; `make format` mends what concerns format")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
