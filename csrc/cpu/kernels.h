@@ -27,7 +27,14 @@
 
 #define SPLAT_KERNELS(X)                  \
     X(rasterize_fwd, RasterizeFwdArgs)    \
-    X(rasterize_bwd, RasterizeBwdArgs)
+    X(rasterize_bwd, RasterizeBwdArgs)    \
+    X(project_fwd, ProjectFwdArgs)        \
+    X(project_bwd, ProjectBwdArgs)        \
+    X(sh_colors_fwd, ShColorsFwdArgs)     \
+    X(sh_colors_bwd, ShColorsBwdArgs)     \
+    X(ssim_fwd, SsimFwdArgs)              \
+    X(ssim_bwd, SsimBwdArgs)              \
+    X(adam_step, AdamStepArgs)
 
 namespace splat {
 

@@ -1,0 +1,178 @@
+// project and its backward: LANES splats at a time; chunks of splats are shared out among the threads.
+#include "../include/projection.h"
+
+#include "camera_arrays.h"
+#include "kernels.h"
+#include "wide.h"
+
+SPLAT_BEGIN_ISA
+
+namespace {
+
+template <class Args, class S>
+Camera<S> read_camera(const Args& args, const S* viewmat) {
+    Camera<S> camera;
+    read_viewmat(viewmat, camera.rotation, camera.translation);
+    camera.focal_x = args.intrinsics[0];
+    camera.focal_y = args.intrinsics[1];
+    camera.center_x = args.intrinsics[2];
+    camera.center_y = args.intrinsics[3];
+    camera.width = S(args.width);
+    camera.height = S(args.height);
+    camera.near_depth = args.near_depth;
+    camera.dilation = args.dilation_px2;
+    camera.orthographic = args.orthographic != 0;
+    camera.antialiased = args.antialiased != 0;
+    return camera;
+}
+
+template <class S, class Args>
+SPLAT_FN Splat<Wide<S>> load_splats(const Args& args, int64_t first, int count) {
+    using T = Wide<S>;
+    T mean[3], log_scale[3], quat[4], logit[1];
+    load_rows<3>(args.means + first * 3, 3, count, mean);
+    load_rows<3>(args.log_scales + first * 3, 3, count, log_scale);
+    load_rows<4>(args.quats_wxyz + first * 4, 4, count, quat);
+    load_rows<1>(args.opacity_logits + first, 1, count, logit);
+    return {{mean[0], mean[1], mean[2]},
+            {log_scale[0], log_scale[1], log_scale[2]},
+            {quat[0], quat[1], quat[2], quat[3]},
+            logit[0]};
+}
+
+template <class S>
+int run_project_fwd(const ProjectFwdArgs<S>& args) {
+    using T = Wide<S>;
+    const Camera<S> camera = read_camera(args, args.viewmat);
+    parallel_for(chunk_count(args.count), 1, [&](int64_t begin, int64_t end, int) {
+        const int64_t last = end * CHUNK < args.count ? end * CHUNK : args.count;
+        for (int64_t first = begin * CHUNK; first < last; first += T::LANES) {
+            const int count = last - first < T::LANES ? int(last - first) : T::LANES;
+            const ScreenSplat<T> out = project_splat(camera, load_splats<S>(args, first, count));
+            const T mean[2] = {out.mean_x, out.mean_y}, radius[2] = {out.radius_x, out.radius_y};
+            const T conic[3] = {out.conic_xx, out.conic_xy, out.conic_yy};
+            store_rows<2>(mean, args.means2d + first * 2, 2, count);
+            store_rows<1>(&out.depth, args.depths + first, 1, count);
+            store_rows<3>(conic, args.conics + first * 3, 3, count);
+            store_rows<1>(&out.opacity, args.opacities + first, 1, count);
+            store_rows<2>(radius, args.radii + first * 2, 2, count);
+            if (args.normals) {
+                const T normal[3] = {out.normal.x, out.normal.y, out.normal.z};
+                store_rows<3>(normal, args.normals + first * 3, 3, count);
+            }
+        }
+    });
+    return STATUS_OK;
+}
+
+constexpr int CAMERA_SUMS = 16;  // v_W row by row, v_t, v_fx, v_fy, v_cx, v_cy
+
+template <class T>
+SPLAT_FN void accumulate(const CameraGradient<T>& v, T (&sums)[CAMERA_SUMS]) {
+    const T terms[CAMERA_SUMS] = {v.rotation[0].x, v.rotation[0].y, v.rotation[0].z, v.rotation[1].x,
+                                  v.rotation[1].y, v.rotation[1].z, v.rotation[2].x, v.rotation[2].y,
+                                  v.rotation[2].z, v.translation.x, v.translation.y, v.translation.z,
+                                  v.focal_x,       v.focal_y,       v.center_x,      v.center_y};
+    for (int i = 0; i < CAMERA_SUMS; ++i) sums[i] = sums[i] + terms[i];
+}
+
+// Gradients that arrive from the screen; those that are null count as zero.
+template <class S>
+SPLAT_FN ScreenSplat<Wide<S>> load_screen_gradient(const ProjectBwdArgs<S>& args, int64_t first, int count) {
+    using T = Wide<S>;
+    T mean[2] = {T(0), T(0)}, depth[1] = {T(0)}, conic[3] = {T(0), T(0), T(0)}, opacity[1] = {T(0)};
+    T normal[3] = {T(0), T(0), T(0)};
+    if (args.v_means2d) load_rows<2>(args.v_means2d + first * 2, 2, count, mean);
+    if (args.v_depths) load_rows<1>(args.v_depths + first, 1, count, depth);
+    if (args.v_conics) load_rows<3>(args.v_conics + first * 3, 3, count, conic);
+    if (args.v_opacities) load_rows<1>(args.v_opacities + first, 1, count, opacity);
+    if (args.v_normals) load_rows<3>(args.v_normals + first * 3, 3, count, normal);
+    return {mean[0],  mean[1],    depth[0], conic[0], conic[1], conic[2], opacity[0], {normal[0], normal[1], normal[2]},
+            T(0), T(0)};
+}
+
+// One chunk: gradients of its splats, and its part of the camera's gradient.
+template <class S>
+void backward_chunk(const ProjectBwdArgs<S>& args, const Camera<S>& camera, int64_t begin, int64_t end, double* partial) {
+    using T = Wide<S>;
+    T sums[CAMERA_SUMS];
+    for (T& sum : sums) sum = T(0);
+    for (int64_t first = begin; first < end; first += T::LANES) {
+        const int count = end - first < T::LANES ? int(end - first) : T::LANES;
+        T radius[2];
+        load_rows<2>(args.radii + first * 2, 2, count, radius);
+        // rows past the end repeat the last splat, and must not be counted again
+        const auto visible = (radius[0] > T(0)) & between<S>(0, 0, count);
+
+        CameraGradient<T> v_camera;
+        const Splat<T> v = project_splat_gradient(camera, load_splats<S>(args, first, count),
+                                                  load_screen_gradient(args, first, count), args.v_normals != nullptr,
+                                                  v_camera);
+        const T mean[3] = {where(visible, v.mean.x), where(visible, v.mean.y), where(visible, v.mean.z)};
+        const T log_scale[3] = {where(visible, v.log_scale.x), where(visible, v.log_scale.y),
+                                where(visible, v.log_scale.z)};
+        const T quat[4] = {where(visible, v.quaternion.w), where(visible, v.quaternion.x),
+                           where(visible, v.quaternion.y), where(visible, v.quaternion.z)};
+        const T logit[1] = {where(visible, v.opacity_logit)};
+        store_rows<3>(mean, args.v_means + first * 3, 3, count);
+        store_rows<3>(log_scale, args.v_log_scales + first * 3, 3, count);
+        store_rows<4>(quat, args.v_quats_wxyz + first * 4, 4, count);
+        store_rows<1>(logit, args.v_opacity_logits + first, 1, count);
+        if (partial) {
+            CameraGradient<T> counted;
+            for (int row = 0; row < 3; ++row) counted.rotation[row] = where(visible, v_camera.rotation[row]);
+            counted.translation = where(visible, v_camera.translation);
+            counted.focal_x = where(visible, v_camera.focal_x);
+            counted.focal_y = where(visible, v_camera.focal_y);
+            counted.center_x = where(visible, v_camera.center_x);
+            counted.center_y = where(visible, v_camera.center_y);
+            accumulate(counted, sums);
+        }
+    }
+    if (partial)
+        for (int i = 0; i < CAMERA_SUMS; ++i) partial[i] = sums[i].sum();
+}
+
+template <class S>
+void write_camera_gradient(const ProjectBwdArgs<S>& args, const double (&totals)[CAMERA_SUMS]) {
+    if (args.v_viewmat) {
+        for (int row = 0; row < 3; ++row) {
+            for (int column = 0; column < 3; ++column) args.v_viewmat[row * 4 + column] = S(totals[row * 3 + column]);
+            args.v_viewmat[row * 4 + 3] = S(totals[9 + row]);
+        }
+        for (int column = 0; column < 4; ++column) args.v_viewmat[12 + column] = S(0);
+    }
+    if (args.v_intrinsics)
+        for (int i = 0; i < 4; ++i) args.v_intrinsics[i] = S(totals[12 + i]);
+}
+
+template <class S>
+int run_project_bwd(const ProjectBwdArgs<S>& args) {
+    const Camera<S> camera = read_camera(args, args.viewmat);
+    const int64_t chunks = chunk_count(args.count);
+    const bool with_camera = args.v_viewmat || args.v_intrinsics;
+    Buffer<double[CAMERA_SUMS]> partial;
+    if (with_camera && !partial.resize(chunks)) return fail(STATUS_OUT_OF_MEMORY, "project_bwd: out of memory");
+    parallel_for(chunks, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t chunk = begin; chunk < end; ++chunk) {
+            const int64_t first = chunk * CHUNK, next = first + CHUNK;
+            backward_chunk(args, camera, first, next < args.count ? next : args.count,
+                           with_camera ? partial[chunk] : nullptr);
+        }
+    });
+    if (with_camera) {
+        double totals[CAMERA_SUMS];
+        sum_chunks(partial.data, chunks, totals);
+        write_camera_gradient(args, totals);
+    }
+    return STATUS_OK;
+}
+
+}  // namespace
+
+int project_fwd(const ProjectFwdArgs<float>& args) { return run_project_fwd(args); }
+int project_fwd(const ProjectFwdArgs<double>& args) { return run_project_fwd(args); }
+int project_bwd(const ProjectBwdArgs<float>& args) { return run_project_bwd(args); }
+int project_bwd(const ProjectBwdArgs<double>& args) { return run_project_bwd(args); }
+
+SPLAT_END_ISA

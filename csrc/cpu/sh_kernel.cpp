@@ -1,0 +1,232 @@
+// sh_colors and its backward: LANES splats at a time, the coefficients of a block transposed so that each register holds
+// one coefficient of all its splats. Reading and writing the coefficients is what takes the time: 192 bytes a splat.
+#include "../include/color.h"
+#include "../include/sh.h"
+
+#include "camera_arrays.h"
+#include "kernels.h"
+#include "wide.h"
+
+SPLAT_BEGIN_ISA
+
+namespace {
+
+// The camera as directions need it.
+template <class S>
+struct ViewPoint {
+    Matrix3<S> rotation;
+    Vector3<S> translation;
+    Vector3<S> center;   // perspective: camera centre in the world
+    Vector3<S> forward;  // orthographic: unit forward axis in the world
+    S inverse_length;    // orthographic: 1 / |row 2 of the rotation|
+    bool orthographic;
+};
+
+template <class S>
+ViewPoint<S> read_view_point(const S* viewmat, bool orthographic) {
+    ViewPoint<S> view;
+    read_viewmat(viewmat, view.rotation, view.translation);
+    view.center = camera_center(view.rotation, view.translation);
+    const auto& row = view.rotation.m[2];
+    view.forward = unit_direction(Vector3<S>{row[0], row[1], row[2]}, view.inverse_length);
+    view.orthographic = orthographic;
+    return view;
+}
+
+template <class S>
+SPLAT_FN Vector3<Wide<S>> directions(const ViewPoint<S>& view, const S* means, int count, Wide<S>& inverse_length) {
+    using T = Wide<S>;
+    if (view.orthographic) {
+        inverse_length = T(0);
+        return {T(view.forward.x), T(view.forward.y), T(view.forward.z)};
+    }
+    T mean[3];
+    load_rows<3>(means, 3, count, mean);
+    return unit_direction(Vector3<T>{mean[0] - view.center.x, mean[1] - view.center.y, mean[2] - view.center.z},
+                          inverse_length);
+}
+
+// 0.5 + sum_k Y_k c_k for one channel, and whether it counts: what is not finite or not above zero is black.
+template <int COUNT, class T>
+SPLAT_FN T encoded_color(const T* basis, const T* coefficients, int channel) {
+    T sum = T(0.5);
+    for (int k = 0; k < COUNT; ++k) sum = sum + basis[k] * coefficients[3 * k + channel];
+    return sum;
+}
+template <class T>
+SPLAT_FN auto counts(T encoded) {
+    return is_finite(encoded) & (encoded > T(0));
+}
+
+template <int DEGREE, class S>
+void forward_range(const ShColorsFwdArgs<S>& args, const ViewPoint<S>& view, int64_t begin, int64_t end) {
+    using T = Wide<S>;
+    constexpr int COUNT = (DEGREE + 1) * (DEGREE + 1);
+    const int64_t stride = int64_t(args.coefficients) * 3;
+    for (int64_t first = begin; first < end; first += T::LANES) {
+        const int count = end - first < T::LANES ? int(end - first) : T::LANES;
+        T inverse_length, basis[COUNT], coefficients[3 * COUNT], color[3];
+        sh_basis<DEGREE>(directions(view, args.means + first * 3, count, inverse_length), basis);
+        load_rows<3 * COUNT>(args.sh + first * stride, stride, count, coefficients);
+        for (int channel = 0; channel < 3; ++channel) {
+            const T encoded = encoded_color<COUNT>(basis, coefficients, channel);
+            color[channel] = where(counts(encoded), encoded);
+            T derivative;
+            if (args.decode) linear_from_srgb(color[channel], color[channel], derivative);
+        }
+        store_rows<3>(color, args.colors + first * 3, 3, count);
+    }
+}
+
+// v_colors -> v_encoded, through the decoding and the clamp at zero.
+template <class S>
+SPLAT_FN void encoded_gradient(bool decode, const Wide<S>& encoded, Wide<S>& v_color) {
+    using T = Wide<S>;
+    if (decode) {
+        T linear, derivative;
+        linear_from_srgb(where(counts(encoded), encoded), linear, derivative);
+        v_color = v_color * derivative;
+    }
+    v_color = where(counts(encoded), v_color);
+}
+
+// One chunk. `partial` receives the sum of v_offset (perspective) or v_direction (orthographic) over its splats.
+//   v_c_k = Y_k v_e (outer product over channels);  v_d = sum_k (sum_channel v_e c_k) grad Y_k(d)
+template <int DEGREE, class S>
+void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, int64_t begin, int64_t end, double* partial) {
+    using T = Wide<S>;
+    constexpr int COUNT = (DEGREE + 1) * (DEGREE + 1);
+    const int64_t stride = int64_t(args.coefficients) * 3;
+    T sums[3] = {T(0), T(0), T(0)};
+    for (int64_t first = begin; first < end; first += T::LANES) {
+        const int count = end - first < T::LANES ? int(end - first) : T::LANES;
+        T inverse_length, basis[COUNT], coefficients[3 * COUNT], v_color[3];
+        const Vector3<T> direction = directions(view, args.means + first * 3, count, inverse_length);
+        sh_basis<DEGREE>(direction, basis);
+        load_rows<3 * COUNT>(args.sh + first * stride, stride, count, coefficients);
+        load_rows<3>(args.v_colors + first * 3, 3, count, v_color);
+        for (int channel = 0; channel < 3; ++channel)
+            encoded_gradient<S>(args.decode, encoded_color<COUNT>(basis, coefficients, channel), v_color[channel]);
+
+        if (args.v_means || partial) {
+            T weights[COUNT];
+            for (int k = 0; k < COUNT; ++k)
+                weights[k] = v_color[0] * coefficients[3 * k] + v_color[1] * coefficients[3 * k + 1] +
+                             v_color[2] * coefficients[3 * k + 2];
+            Vector3<T> v_direction = sh_basis_gradient<DEGREE>(direction, weights);
+            if (!view.orthographic) v_direction = direction_gradient(direction, inverse_length, v_direction);
+            const auto sound = is_finite(v_direction.x + v_direction.y + v_direction.z);
+            v_direction = where(sound, v_direction);  // a coefficient that is not finite: its colour is black
+            // rows past the end repeat the last splat
+            const Vector3<T> counted = where(between<S>(0, 0, count), v_direction);
+            sums[0] = sums[0] + counted.x;
+            sums[1] = sums[1] + counted.y;
+            sums[2] = sums[2] + counted.z;
+            if (args.v_means) {
+                const T zero = T(0);
+                const T mean[3] = {view.orthographic ? zero : v_direction.x, view.orthographic ? zero : v_direction.y,
+                                   view.orthographic ? zero : v_direction.z};
+                store_rows<3>(mean, args.v_means + first * 3, 3, count);
+            }
+        }
+        if (args.v_sh) {
+            for (int k = 0; k < COUNT; ++k)
+                for (int channel = 0; channel < 3; ++channel) coefficients[3 * k + channel] = basis[k] * v_color[channel];
+            store_rows<3 * COUNT>(coefficients, args.v_sh + first * stride, stride, count);
+            for (int lane = 0; lane < count && stride > 3 * COUNT; ++lane)
+                for (int64_t i = 3 * COUNT; i < stride; ++i) args.v_sh[(first + lane) * stride + i] = S(0);
+        }
+    }
+    if (partial)
+        for (int i = 0; i < 3; ++i) partial[i] = sums[i].sum();
+}
+
+// The summed gradient to the camera.
+//   perspective:   offset = m - centre and centre = -W^T t, so v_centre = -sum v_offset,
+//                  v_t = -W v_centre,  v_W_ij = -t_i v_centre_j
+//   orthographic:  d = row 2 of W, normalised
+template <class S>
+void write_viewmat_gradient(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, const double (&sum)[3]) {
+    S* out = args.v_viewmat;
+    for (int i = 0; i < 16; ++i) out[i] = S(0);
+    const Vector3<S> total = {S(sum[0]), S(sum[1]), S(sum[2])};
+    if (view.orthographic) {
+        const Vector3<S> v_row = direction_gradient(view.forward, view.inverse_length, total);
+        out[8] = v_row.x;
+        out[9] = v_row.y;
+        out[10] = v_row.z;
+        return;
+    }
+    const Vector3<S> v_translation = times_column(view.rotation, total);
+    const S translation[3] = {view.translation.x, view.translation.y, view.translation.z};
+    for (int row = 0; row < 3; ++row) {
+        out[row * 4] = translation[row] * total.x;
+        out[row * 4 + 1] = translation[row] * total.y;
+        out[row * 4 + 2] = translation[row] * total.z;
+    }
+    out[3] = v_translation.x;
+    out[7] = v_translation.y;
+    out[11] = v_translation.z;
+}
+
+template <class Args>
+int check_arguments(const Args& args) {
+    if (args.degree < 0 || args.degree > SH_DEGREE_MAX)
+        return fail(STATUS_BAD_ARGUMENT, "SH degree must be 0 to %d, got %d", SH_DEGREE_MAX, int(args.degree));
+    if (args.coefficients < (args.degree + 1) * (args.degree + 1))
+        return fail(STATUS_BAD_ARGUMENT, "SH degree %d needs %d coefficients, got %d", int(args.degree),
+                    int((args.degree + 1) * (args.degree + 1)), int(args.coefficients));
+    return STATUS_OK;
+}
+
+template <class S>
+int run_forward(const ShColorsFwdArgs<S>& args) {
+    if (const int status = check_arguments(args)) return status;
+    const ViewPoint<S> view = read_view_point(args.viewmat, args.orthographic != 0);
+    parallel_for(chunk_count(args.count), 1, [&](int64_t begin, int64_t end, int) {
+        const int64_t first = begin * CHUNK, last = end * CHUNK < args.count ? end * CHUNK : args.count;
+        switch (args.degree) {
+            case 0: return forward_range<0>(args, view, first, last);
+            case 1: return forward_range<1>(args, view, first, last);
+            case 2: return forward_range<2>(args, view, first, last);
+            default: return forward_range<3>(args, view, first, last);
+        }
+    });
+    return STATUS_OK;
+}
+
+template <class S>
+int run_backward(const ShColorsBwdArgs<S>& args) {
+    if (const int status = check_arguments(args)) return status;
+    const ViewPoint<S> view = read_view_point(args.viewmat, args.orthographic != 0);
+    const int64_t chunks = chunk_count(args.count);
+    Buffer<double[3]> partial;
+    if (args.v_viewmat && !partial.resize(chunks)) return fail(STATUS_OUT_OF_MEMORY, "sh_colors_bwd: out of memory");
+    parallel_for(chunks, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t chunk = begin; chunk < end; ++chunk) {
+            const int64_t first = chunk * CHUNK, last = first + CHUNK < args.count ? first + CHUNK : args.count;
+            double* sums = args.v_viewmat ? partial[chunk] : nullptr;
+            switch (args.degree) {
+                case 0: backward_chunk<0>(args, view, first, last, sums); break;
+                case 1: backward_chunk<1>(args, view, first, last, sums); break;
+                case 2: backward_chunk<2>(args, view, first, last, sums); break;
+                default: backward_chunk<3>(args, view, first, last, sums); break;
+            }
+        }
+    });
+    if (args.v_viewmat) {
+        double totals[3];
+        sum_chunks(partial.data, chunks, totals);
+        write_viewmat_gradient(args, view, totals);
+    }
+    return STATUS_OK;
+}
+
+}  // namespace
+
+int sh_colors_fwd(const ShColorsFwdArgs<float>& args) { return run_forward(args); }
+int sh_colors_fwd(const ShColorsFwdArgs<double>& args) { return run_forward(args); }
+int sh_colors_bwd(const ShColorsBwdArgs<float>& args) { return run_backward(args); }
+int sh_colors_bwd(const ShColorsBwdArgs<double>& args) { return run_backward(args); }
+
+SPLAT_END_ISA

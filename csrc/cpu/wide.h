@@ -1,0 +1,227 @@
+// Wide<T>: one number for each of several splats (or pixels), in one vector register. The T of the formulas in csrc/include.
+//
+// Built on the vector extensions of GCC and clang, so the same source serves SSE, AVX2, AVX-512 and NEON. exp and log of
+// floats are polynomials over all lanes; those of doubles call the C library lane by lane (doubles serve the tests).
+#pragma once
+
+#include <cstdint>
+
+#include "../include/scalar.h"
+
+// Inlines a lambda: the vectors it works on must stay in registers.
+#define SPLAT_INLINE __attribute__((always_inline))
+
+SPLAT_BEGIN_ISA
+
+#if defined(__AVX512F__)
+constexpr int VECTOR_BYTES = 64;
+#elif defined(__AVX2__)
+constexpr int VECTOR_BYTES = 32;
+#else
+constexpr int VECTOR_BYTES = 16;
+#endif
+
+template <class S>
+struct WideTypes;
+template <>
+struct WideTypes<float> {
+    typedef float Vector __attribute__((vector_size(VECTOR_BYTES)));
+    typedef int32_t Truth __attribute__((vector_size(VECTOR_BYTES)));  // -1 or 0 in each lane
+};
+template <>
+struct WideTypes<double> {
+    typedef double Vector __attribute__((vector_size(VECTOR_BYTES)));
+    typedef int64_t Truth __attribute__((vector_size(VECTOR_BYTES)));
+};
+
+// The outcome of a comparison, one for each lane.
+template <class S>
+struct WideTruth {
+    typename WideTypes<S>::Truth bits;
+
+    friend SPLAT_FN WideTruth operator&(WideTruth a, WideTruth b) { return {a.bits & b.bits}; }
+    friend SPLAT_FN WideTruth operator|(WideTruth a, WideTruth b) { return {a.bits | b.bits}; }
+};
+
+template <class S>
+struct Wide {
+    using Vector = typename WideTypes<S>::Vector;
+    using Truth = WideTruth<S>;
+    static constexpr int LANES = VECTOR_BYTES / int(sizeof(S));
+
+    Vector v;
+
+    Wide() = default;
+    SPLAT_FN Wide(S everywhere) {
+        for (int lane = 0; lane < LANES; ++lane) v[lane] = everywhere;
+    }
+    static SPLAT_FN Wide of(Vector vector) {
+        Wide result;
+        result.v = vector;
+        return result;
+    }
+    // From and to LANES consecutive numbers, at any address.
+    static SPLAT_FN Wide load(const S* from) {
+        Wide result;
+        __builtin_memcpy(&result.v, from, sizeof result.v);
+        return result;
+    }
+    SPLAT_FN void store(S* to) const { __builtin_memcpy(to, &v, sizeof v); }
+    // Sum over the lanes, in a fixed order.
+    SPLAT_FN double sum() const {
+        double total = 0;
+        for (int lane = 0; lane < LANES; ++lane) total += double(v[lane]);
+        return total;
+    }
+
+    SPLAT_FN Wide operator-() const { return of(-v); }
+    friend SPLAT_FN Wide operator+(Wide a, Wide b) { return of(a.v + b.v); }
+    friend SPLAT_FN Wide operator-(Wide a, Wide b) { return of(a.v - b.v); }
+    friend SPLAT_FN Wide operator*(Wide a, Wide b) { return of(a.v * b.v); }
+    friend SPLAT_FN Wide operator/(Wide a, Wide b) { return of(a.v / b.v); }
+    friend SPLAT_FN Truth operator<(Wide a, Wide b) { return {a.v < b.v}; }
+    friend SPLAT_FN Truth operator<=(Wide a, Wide b) { return {a.v <= b.v}; }
+    friend SPLAT_FN Truth operator>(Wide a, Wide b) { return {a.v > b.v}; }
+    friend SPLAT_FN Truth operator>=(Wide a, Wide b) { return {a.v >= b.v}; }
+    friend SPLAT_FN Truth operator==(Wide a, Wide b) { return {a.v == b.v}; }
+};
+
+template <class S>
+struct LaneOf<Wide<S>> {
+    using Type = S;
+};
+
+template <class S>
+SPLAT_FN Wide<S> select(WideTruth<S> condition, Wide<S> yes, Wide<S> no) {
+    return Wide<S>::of(condition.bits ? yes.v : no.v);
+}
+// Where the condition does not depend on the lane.
+template <class S>
+SPLAT_FN Wide<S> select(bool condition, Wide<S> yes, Wide<S> no) {
+    return condition ? yes : no;
+}
+
+template <class S>
+SPLAT_FN Wide<S> square_root(Wide<S> x) {
+    Wide<S> result;
+#if defined(__clang__)
+    result.v = __builtin_elementwise_sqrt(x.v);
+#else
+    for (int lane = 0; lane < Wide<S>::LANES; ++lane) result.v[lane] = square_root(x.v[lane]);
+#endif
+    return result;
+}
+
+SPLAT_FN Wide<double> exponential(Wide<double> x) {
+    for (int lane = 0; lane < Wide<double>::LANES; ++lane) x.v[lane] = __builtin_exp(x.v[lane]);
+    return x;
+}
+SPLAT_FN Wide<double> logarithm(Wide<double> x) {
+    for (int lane = 0; lane < Wide<double>::LANES; ++lane) x.v[lane] = __builtin_log(x.v[lane]);
+    return x;
+}
+
+// exp(x) = 2^n exp(r), n the integer nearest to x / ln 2, |r| <= ln 2 / 2. ln 2 is subtracted in two parts (Cody and Waite) so
+// that r keeps all its digits; exp(r) - 1 - r is r^2 times a polynomial of degree 4 (minimax, Moshier's Cephes). Relative error
+// 1e-7. Overflow gives infinity, NaN stays NaN, results below the least normal float are 0.
+SPLAT_FN Wide<float> exponential(Wide<float> x) {
+    using Float = Wide<float>;
+    using Truth = WideTypes<float>::Truth;
+    // Beyond these the result is infinity or 0; the clamp keeps n in the exponent's range. NaN passes.
+    const Float clamped = select(x > Float(89.0f), Float(89.0f), select(x < Float(-88.0f), Float(-88.0f), x));
+    // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
+    const Float magic = Float(12582912.0f);
+    const Float shifted = clamped * Float(1.44269504088896341f) + magic;
+    const Float n = shifted - magic;
+    const Float r = clamped - n * Float(0.693359375f) - n * Float(-2.12194440e-4f);
+    Float p = Float(1.9875691500e-4f);
+    p = p * r + Float(1.3981999507e-3f);
+    p = p * r + Float(8.3334519073e-3f);
+    p = p * r + Float(4.1665795894e-2f);
+    p = p * r + Float(1.6666665459e-1f);
+    p = p * r + Float(5.0000001201e-1f);
+    p = p * r * r + r + Float(1.0f);
+    // n reaches 128: two factors, 2^(n/2) and the rest
+    Truth integer;
+    __builtin_memcpy(&integer, &shifted.v, sizeof integer);
+    integer = integer - 0x4b400000;  // the bits of 1.5 * 2^23
+    const Truth half = integer >> 1, rest = integer - half;
+    const Truth half_bits = (half + 127) << 23, rest_bits = (rest + 127) << 23;
+    Float half_power, rest_power;
+    __builtin_memcpy(&half_power.v, &half_bits, sizeof half_bits);
+    __builtin_memcpy(&rest_power.v, &rest_bits, sizeof rest_bits);
+    p = p * half_power * rest_power;
+    return select(x < Float(-87.3f), Float(0.0f), p);
+}
+
+// ln(x) = e ln 2 + ln(m), m in [sqrt(1/2), sqrt(2)): a polynomial of degree 8 in m - 1 (Cephes). Relative error 1e-7 for normal
+// x > 0. 0 and negative numbers give NaN, infinity and NaN give themselves. (Subnormal numbers count as zero.)
+SPLAT_FN Wide<float> logarithm(Wide<float> x) {
+    using Float = Wide<float>;
+    using Truth = WideTypes<float>::Truth;
+    Truth bits;
+    __builtin_memcpy(&bits, &x.v, sizeof bits);
+    // Counted from sqrt(1/2), the exponent field is e and the rest is m.
+    const Truth offset = bits - 0x3f3504f3;
+    const Truth exponent = offset >> 23;
+    const Truth mantissa = bits - (exponent << 23);
+    Float m;
+    __builtin_memcpy(&m.v, &mantissa, sizeof mantissa);
+    const Float e = Float::of(__builtin_convertvector(exponent, Float::Vector));
+    const Float f = m - Float(1.0f), squared = f * f;
+    Float p = Float(7.0376836292e-2f);
+    p = p * f + Float(-1.1514610310e-1f);
+    p = p * f + Float(1.1676998740e-1f);
+    p = p * f + Float(-1.2420140846e-1f);
+    p = p * f + Float(1.4249322787e-1f);
+    p = p * f + Float(-1.6668057665e-1f);
+    p = p * f + Float(2.0000714765e-1f);
+    p = p * f + Float(-2.4999993993e-1f);
+    p = p * f + Float(3.3333331174e-1f);
+    const Float log_m = f * squared * p + e * Float(-2.12194440e-4f) - squared * Float(0.5f);
+    const Float result = f + log_m + e * Float(0.693359375f);
+    const Float least = Float(1.17549435e-38f), most = Float(3.40282347e38f);
+    return select(x <= most, select(x >= least, result, Float(__builtin_nanf(""))), x);
+}
+
+// Lanes whose number first + lane lies in [begin, end).
+template <class S>
+SPLAT_FN WideTruth<S> between(int64_t first, int64_t begin, int64_t end) {
+    WideTruth<S> result;
+    for (int lane = 0; lane < Wide<S>::LANES; ++lane) result.bits[lane] = first + lane >= begin && first + lane < end ? -1 : 0;
+    return result;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Rows to columns and back: arrays of structures in memory, one register a field in the formulas.
+
+// columns[c] = field c of `count` rows (at most LANES) that are `stride` numbers apart. Missing rows repeat the last.
+template <int COLUMNS, class S>
+SPLAT_FN void load_rows(const S* rows, int64_t stride, int count, Wide<S>* columns) {
+    constexpr int LANES = Wide<S>::LANES;
+    alignas(VECTOR_BYTES) S buffer[COLUMNS][LANES];
+    if (count == LANES) {
+        for (int lane = 0; lane < LANES; ++lane)
+            for (int c = 0; c < COLUMNS; ++c) buffer[c][lane] = rows[lane * stride + c];
+    } else {
+        for (int lane = 0; lane < LANES; ++lane)
+            for (int c = 0; c < COLUMNS; ++c) buffer[c][lane] = rows[(lane < count ? lane : count - 1) * stride + c];
+    }
+    for (int c = 0; c < COLUMNS; ++c) columns[c] = Wide<S>::load(buffer[c]);
+}
+
+template <int COLUMNS, class S>
+SPLAT_FN void store_rows(const Wide<S>* columns, S* rows, int64_t stride, int count) {
+    constexpr int LANES = Wide<S>::LANES;
+    alignas(VECTOR_BYTES) S buffer[COLUMNS][LANES];
+    for (int c = 0; c < COLUMNS; ++c) columns[c].store(buffer[c]);
+    if (count == LANES) {
+        for (int lane = 0; lane < LANES; ++lane)
+            for (int c = 0; c < COLUMNS; ++c) rows[lane * stride + c] = buffer[c][lane];
+    } else {
+        for (int lane = 0; lane < count; ++lane)
+            for (int c = 0; c < COLUMNS; ++c) rows[lane * stride + c] = buffer[c][lane];
+    }
+}
+
+SPLAT_END_ISA

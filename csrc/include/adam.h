@@ -1,0 +1,25 @@
+// One parameter's Adam update.
+//
+// Source: Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1.
+#pragma once
+
+#include "scalar.h"
+
+SPLAT_BEGIN_ISA
+
+// What is the same for all parameters of a step.
+template <class S>
+struct AdamStep {
+    S beta1, beta2, eps;
+    S step_size;         // learning rate / (1 - beta1^t)
+    S inverse_root;      // 1 / sqrt(1 - beta2^t)
+};
+
+template <class T, class S>
+SPLAT_FN void adam_update(const AdamStep<S>& step, T gradient, T& parameter, T& first, T& second) {
+    first = first + (gradient - first) * (S(1) - step.beta1);
+    second = second * step.beta2 + gradient * gradient * (S(1) - step.beta2);
+    parameter = parameter - first * step.step_size / (square_root(second) * step.inverse_root + step.eps);
+}
+
+SPLAT_END_ISA

@@ -1,0 +1,23 @@
+// The sRGB transfer curve and its derivative (IEC 61966-2-1), as Blender applies it to splats: no upper clamp.
+#pragma once
+
+#include "scalar.h"
+
+SPLAT_BEGIN_ISA
+
+constexpr double SRGB_KNEE = 0.04045;        // encoded value where the straight part ends
+constexpr double SRGB_SLOPE = 1.0 / 12.92;   // of the straight part
+constexpr double SRGB_OFFSET = 0.055;        // linear = ((encoded + offset) / (1 + offset))^2.4 above the knee
+
+// Linear light of an encoded value of 0 or more, and its derivative.
+template <class T>
+SPLAT_FN void linear_from_srgb(T encoded, T& linear, T& derivative) {
+    const auto low = encoded <= T(SRGB_KNEE);
+    const T base = (encoded + T(SRGB_OFFSET)) * T(1.0 / (1.0 + SRGB_OFFSET));  // at least 0.052
+    // base^2.4 = base^2 base^0.4, base^1.4 = base base^0.4: one power for both
+    const T power = base * exponential(logarithm(base) * T(0.4));
+    linear = select(low, encoded * T(SRGB_SLOPE), base * power);
+    derivative = select(low, T(SRGB_SLOPE), power * T(2.4 / (1.0 + SRGB_OFFSET)));
+}
+
+SPLAT_END_ISA
