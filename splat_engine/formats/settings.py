@@ -136,6 +136,21 @@ class FitSettings:
     start_opacity: float = setting(
         0.5, "Start Opacity", "Opacity of the first splats.", minimum=0.01, maximum=0.98
     )
+    random_points: int = setting(
+        20000,
+        "Random Points",
+        "Number of splats where nothing says where to start.",
+        minimum=1,
+        maximum=10**8,
+    )
+    min_sigma_px: float = setting(
+        0.3,
+        "Least Size",
+        "No splat becomes thinner than this in the nearest view that sees it; 0: no bound. Look 'blender' alone.",
+        unit="px",
+        minimum=0,
+        maximum=10,
+    )
     ssim_weight: float = setting(
         0.2, "SSIM Weight", "Share of D-SSIM in the colour loss; the rest is L1.", minimum=0, maximum=1
     )
@@ -160,6 +175,14 @@ class FitSettings:
     )
     strategy: StrategyName = setting("adaptive", "Densification", "How the number of splats changes.")
     device: Device = setting("auto", "Device", "Where to fit.")
+    image_memory_mb: int = setting(
+        4096,
+        "Picture Memory",
+        "Most memory for views; those beyond it are read from disk each time.",
+        unit="MB",
+        minimum=0,
+        maximum=10**7,
+    )
     threads: int = setting(0, "Threads", "CPU threads; 0: all.", minimum=0, maximum=4096)
     seed: int = setting(0, "Seed", "Same seed, same splats on one machine.", minimum=0, maximum=2**31 - 1)
     snapshot_interval: int = setting(
@@ -303,11 +326,12 @@ def _checked(name: str, value: Any, kind: Any, declared: Declaration, where: str
         if value not in declared.choices:
             raise UserError(f"{where}: {name} is {value!r}.", f"Choose one of {', '.join(declared.choices)}.")
         return value
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+    if kind is float and type(value) is int and abs(value) < 2**1000:
         value = float(value)
     if type(value) is not kind:
         raise UserError(f"{where}: {name} is {value!r}.", f"It must be a value of type {kind.__name__}.")
-    if kind in (int, float) and not declared.minimum <= value <= declared.maximum:
+    bounded = kind is not float or math.isfinite(value)
+    if kind in (int, float) and not (bounded and declared.minimum <= value <= declared.maximum):
         unit = f" {declared.unit}" if declared.unit else ""
         raise UserError(f"{where}: {name} is {value}{unit}.", f"It must lie {_limits(declared)}.")
     return value
@@ -315,7 +339,7 @@ def _checked(name: str, value: Any, kind: Any, declared: Declaration, where: str
 
 def _limits(declared: Declaration) -> str:
     if math.isinf(declared.maximum):
-        return f"at or above {declared.minimum:g}"
+        return "below infinity" if math.isinf(declared.minimum) else f"at or above {declared.minimum:g}"
     return f"between {declared.minimum:g} and {declared.maximum:g}"
 
 

@@ -1,0 +1,252 @@
+"""The pixels of a capture's views, read when they are first asked for and kept in memory within a budget.
+
+Each view becomes a picture in the blending space of the image formation, premultiplied, with alpha, and depth and
+normals where a loss asks for them. Multilayer EXR is read through OpenEXR, other pictures through Pillow: 8 bits a
+channel (Pillow reduces 16-bit colour PNGs to 8; 16-bit grey is read in full).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from splat_engine.fit.exr import check_layers, read_layers
+from splat_engine.fit.formation import ImageFormation
+from splat_engine.formats.cameras import Camera
+from splat_engine.formats.capture import Capture, Split, View
+from splat_engine.formats.errors import FormatError, UserError
+from splat_engine.formats.settings import Target
+
+logger = logging.getLogger(__name__)
+
+DEPTH_NONE = 1e9
+"""Blender writes 1e10 where a ray hits nothing; from here on it is no depth."""
+HALF_MAX = 65504.0
+"""The largest value of float16, in which large captures are kept."""
+
+
+@dataclass(frozen=True)
+class ViewTensors:
+    """A view as the fit compares it; float32.
+
+    Attributes:
+        viewmat: [4, 4] camera_from_world, OpenCV axes.
+        intrinsics: [4] fx, fy, cx, cy.
+        camera: The same in words.
+        color: [H, W, 3] premultiplied, in the blending space.
+        alpha: [H, W].
+        depth: [H, W] planar depth in scene units, 0 where there is none; or None.
+        normals: [H, W, 3] unit or zero, world frame; or None.
+        valid: [H, W] bool, False where the file held values that are not finite; None where all are good.
+    """
+
+    viewmat: Tensor
+    intrinsics: Tensor
+    camera: Camera
+    color: Tensor
+    alpha: Tensor
+    depth: Tensor | None = None
+    normals: Tensor | None = None
+    valid: Tensor | None = None
+
+
+def camera_tensors(camera: Camera) -> tuple[Tensor, Tensor]:
+    """Returns (viewmat [4, 4], intrinsics [4]) of a camera as float32 tensors."""
+    return (
+        torch.from_numpy(camera.viewmat.astype(np.float32)),
+        torch.from_numpy(camera.intrinsics.astype(np.float32)),
+    )
+
+
+class CaptureImages:
+    """The views of one split of a capture, as a sequence.
+
+    Every file's header is checked when the object is made; pixels are read on demand and kept while the budget
+    lasts (as float32 if all fits, else as float16). A view that does not fit is read anew each time.
+
+    Args:
+        capture: The capture.
+        split: Which of its views.
+        formation: Decides the space the pictures are brought into.
+        target: "linear" takes the EXR files, "display" the pictures, "auto" what the capture calls the truth.
+        with_depth, with_normals: Also read these passes; only EXR files have them.
+        budget_bytes: Most memory for kept views.
+        warn: Told in a sentence what is not as it should be.
+
+    Raises:
+        UserError: A file is missing, unreadable, of another size than its camera says, or lacks a pass.
+    """
+
+    def __init__(
+        self,
+        capture: Capture,
+        split: Split,
+        formation: ImageFormation,
+        *,
+        target: Target = "auto",
+        with_depth: bool = False,
+        with_normals: bool = False,
+        budget_bytes: int = 4 << 30,
+        warn: Callable[[str], None] = logger.warning,
+    ) -> None:
+        self.formation = formation
+        self.root = capture.root
+        self.views = tuple(_with_source(view, capture, target) for view in capture.of_split(split))
+        self.layers = ("Combined", *(("Depth",) if with_depth else ()), *(("Normal",) if with_normals else ()))
+        self._warn = warn
+        self._kept: dict[int, ViewTensors] = {}
+        self._budget_bytes = budget_bytes
+        channels = 4 + with_depth + 3 * with_normals
+        pixels = sum(view.camera.width * view.camera.height for view in self.views)
+        self._dtype = torch.float32 if 4 * channels * pixels <= budget_bytes else torch.float16
+        for view in self.views:
+            self._check(view)
+
+    def __len__(self) -> int:
+        """Returns the number of views."""
+        return len(self.views)
+
+    def __getitem__(self, number: int) -> ViewTensors:
+        """Returns a view's pixels as float32.
+
+        Raises:
+            UserError: The file is damaged behind its header.
+        """
+        kept = self._kept.get(number)
+        if kept is None:
+            kept = _cast(self._read(self.views[number]), self._dtype)
+            size = sum(value.nbytes for value in _tensors(kept).values())
+            if size <= self._budget_bytes:
+                self._budget_bytes -= size
+                self._kept[number] = kept
+        return _cast(kept, torch.float32)
+
+    def _check(self, view: View) -> None:
+        size = (view.camera.width, view.camera.height)
+        if view.exr is not None:
+            check_layers(self.root / view.exr, self.layers, size)
+            return
+        assert view.image is not None
+        path = self.root / view.image
+        if self.layers != ("Combined",):
+            raise UserError(
+                f"{path} has no pass {' and '.join(self.layers[1:])}: it is a plain picture.",
+                "Set the weight of that loss to 0, or capture the scene as EXR.",
+            )
+        with _open_picture(path) as picture:
+            if picture.size != size:
+                raise FormatError(
+                    f"{path} is {picture.size[0]} x {picture.size[1]} pixels, but its camera says {size[0]} x {size[1]}.",
+                    "Give the camera the picture's size, or render the view again.",
+                )
+
+    def _read(self, view: View) -> ViewTensors:
+        viewmat, intrinsics = camera_tensors(view.camera)
+        if view.exr is None:
+            assert view.image is not None
+            straight, alpha = read_picture(self.root / view.image)
+            color = self.formation.from_display(torch.from_numpy(straight), torch.from_numpy(alpha))
+            return ViewTensors(viewmat, intrinsics, view.camera, color, torch.from_numpy(alpha))
+        path = self.root / view.exr
+        layers = read_layers(path, self.layers, (view.camera.width, view.camera.height))
+        valid = np.logical_and.reduce([np.isfinite(layer).all(axis=-1) for layer in layers.values()])
+        if not valid.all():
+            self._warn(f"{path} has {int((~valid).sum())} pixels that are not finite; they are left out.")
+        clean = {
+            name: torch.from_numpy(np.where(valid[..., None], layer, 0).astype(np.float32))
+            for name, layer in layers.items()
+        }
+        alpha_tensor = clean["Combined"][..., 3].clamp(0.0, 1.0)
+        linear = clean["Combined"][..., :3].clamp_min(0.0)
+        covered = alpha_tensor > 0
+        depth, normals = clean.get("Depth"), clean.get("Normal")
+        return ViewTensors(
+            viewmat,
+            intrinsics,
+            view.camera,
+            color=self.formation.from_linear(linear, alpha_tensor),
+            alpha=alpha_tensor,
+            depth=None if depth is None else _depth_of(depth[..., 0], covered),
+            normals=None if normals is None else normals * covered[..., None],
+            valid=None if valid.all() else torch.from_numpy(valid),
+        )
+
+
+def _with_source(view: View, capture: Capture, target: Target) -> View:
+    """Leaves the view the one file that is its truth."""
+    linear = capture.info.color_space == "linear" if target == "auto" else target == "linear"
+    if target == "auto" and (view.exr is None or view.image is None):
+        linear = view.exr is not None
+    wanted = view.exr if linear else view.image
+    if wanted is None:
+        what, other = ("EXR file", "display") if linear else ("display picture", "linear")
+        raise UserError(
+            f"The view {view.camera.name!r} of {capture.root} has no {what}.",
+            f"Fit the other colours (--target {other}), or capture again with it.",
+        )
+    return replace(view, image=None) if linear else replace(view, exr=None)
+
+
+def _tensors(view: ViewTensors) -> dict[str, Tensor]:
+    values = {item.name: getattr(view, item.name) for item in fields(view)}
+    return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+
+def _cast(view: ViewTensors, dtype: torch.dtype) -> ViewTensors:
+    """Casts the pixels; the camera keeps float32."""
+    pixels: dict[str, Any] = {
+        name: value.clamp(-HALF_MAX, HALF_MAX).to(dtype) if dtype == torch.float16 else value.to(dtype)
+        for name, value in _tensors(view).items()
+        if name not in ("viewmat", "intrinsics", "valid") and value.dtype != dtype
+    }
+    return replace(view, **pixels)
+
+
+def _depth_of(depth: Tensor, covered: Tensor) -> Tensor:
+    """Blender's depth with 0 for nothing; its sample at the pixel's centre is not antialiased."""
+    return torch.where(covered & (depth < DEPTH_NONE) & (depth > 0), depth, torch.zeros_like(depth))
+
+
+def _open_picture(path: Path) -> Image.Image:
+    try:
+        return Image.open(path)
+    except FileNotFoundError as error:
+        raise UserError(f"There is no picture {path}.", "Finish or repeat the capture.", error) from error
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        raise FormatError(
+            f"{path} is not a readable picture.", "It is damaged: replace it with an intact one.", error
+        ) from error
+
+
+def read_picture(path: Path) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Reads an encoded picture with straight alpha.
+
+    Args:
+        path: PNG, JPEG or whatever else Pillow reads.
+
+    Returns:
+        colours [H, W, 3] and alpha [H, W] in 0 to 1; alpha is 1 where the file has none.
+
+    Raises:
+        UserError: The file is missing or damaged.
+    """
+    with _open_picture(path) as picture:
+        try:
+            if picture.mode.startswith("I;16"):
+                grey = np.asarray(picture, dtype=np.float32) / 65535
+                return np.repeat(grey[..., None], 3, axis=-1), np.ones_like(grey)
+            pixels = np.asarray(picture.convert("RGBA"), dtype=np.float32) / 255
+        except (OSError, ValueError, SyntaxError) as error:
+            raise FormatError(
+                f"{path} is a damaged picture.", "Replace it with an intact one.", error
+            ) from error
+    return np.ascontiguousarray(pixels[..., :3]), np.ascontiguousarray(pixels[..., 3])

@@ -1,0 +1,116 @@
+"""Image formation: in which values splats are blended, and how a picture is compared.
+
+``blender``: linear light is blended, without dilation; the composite is then encoded with the sRGB curve. ``classic``:
+encoded colours are blended, with 0.3 px dilation; the composite is the picture. Either way the compared picture is
+encoded, unbounded above. Drawn pictures and targets go through the same functions, in training and in evaluation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from splat_engine.formats.conventions import CLASSIC_DILATION_PX2, Formation
+
+_LINEAR_KNEE, _ENCODED_KNEE = 0.0031308, 0.04045
+
+
+class _SrgbFromLinear(torch.autograd.Function):
+    """The sRGB curve with its derivative by hand: one power in all, where autograd would take two and six passes."""
+
+    @staticmethod
+    def forward(ctx: Any, linear: Tensor) -> Tensor:
+        encoded = encode_srgb(linear)
+        ctx.save_for_backward(linear, encoded)
+        return encoded
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        linear, encoded = ctx.saved_tensors
+        slope = (encoded + 0.055) / (2.4 * linear.clamp_min(_LINEAR_KNEE))
+        slope = torch.where(linear <= _LINEAR_KNEE, 12.92, slope)
+        return gradients[0] * slope.masked_fill_(linear < 0, 0.0)
+
+
+def srgb_from_linear(linear: Tensor) -> Tensor:
+    """Encodes linear light, differentiable; negative values give 0 without gradient, above 1 the curve goes on.
+
+    Source: IEC 61966-2-1.
+    """
+    encoded: Tensor = _SrgbFromLinear.apply(linear)  # type: ignore[no-untyped-call]
+    return encoded
+
+
+@torch.no_grad()
+def encode_srgb(linear: Tensor) -> Tensor:
+    """The same curve without gradient."""
+    low = linear.clamp_min(0.0)
+    high = low.clamp_min(_LINEAR_KNEE).pow_(1 / 2.4).mul_(1.055).sub_(0.055)
+    return torch.where(low <= _LINEAR_KNEE, low * 12.92, high)
+
+
+@torch.no_grad()
+def decode_srgb(encoded: Tensor) -> Tensor:
+    """Decodes sRGB values to linear light, without gradient; negative values give 0.
+
+    Source: IEC 61966-2-1.
+    """
+    low = encoded.clamp_min(0.0)
+    high = low.add(0.055).div_(1.055).pow_(2.4)
+    return torch.where(low <= _ENCODED_KNEE, low / 12.92, high)
+
+
+@dataclass(frozen=True)
+class ImageFormation:
+    """One of the two image formations; values in its blending space are called "blended" below.
+
+    Attributes:
+        name: ``"blender"`` or ``"classic"``.
+    """
+
+    name: Formation
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether linear light is blended."""
+        return self.name == "blender"
+
+    @property
+    def dilation_px2(self) -> float:
+        """Variance added on the screen, px^2."""
+        return 0.0 if self.is_linear else CLASSIC_DILATION_PX2
+
+    def picture(self, blended: Tensor) -> Tensor:
+        """Turns a composite in the blending space into the encoded picture that is compared; differentiable."""
+        return srgb_from_linear(blended) if self.is_linear else blended
+
+    def from_encoded(self, encoded: Tensor) -> Tensor:
+        """Brings encoded colours (a background, say) into the blending space; no gradient."""
+        return decode_srgb(encoded) if self.is_linear else encoded
+
+    def from_linear(self, premultiplied: Tensor, alpha: Tensor) -> Tensor:
+        """Brings a scene-linear premultiplied target into the blending space, still premultiplied.
+
+        Args:
+            premultiplied: [H, W, 3] scene-linear.
+            alpha: [H, W].
+
+        Returns:
+            [H, W, 3]; black where alpha is 0, except that the ``blender`` formation keeps pure emission.
+        """
+        if self.is_linear:
+            return premultiplied
+        opaque = premultiplied / alpha.clamp_min(1e-6)[..., None]
+        return encode_srgb(opaque) * alpha[..., None]
+
+    def from_display(self, straight: Tensor, alpha: Tensor) -> Tensor:
+        """Brings a display picture with straight alpha into the blending space, premultiplied: [H, W, 3]."""
+        return self.from_encoded(straight) * alpha[..., None]
+
+
+def over(premultiplied: Tensor, alpha: Tensor, background: Tensor) -> Tensor:
+    """Composes a premultiplied [H, W, 3] picture with alpha [H, W] over a background [3], all in one space."""
+    return torch.addcmul(premultiplied, (1.0 - alpha)[..., None], background)

@@ -1,0 +1,114 @@
+"""What a fit minimises, and the weights of its parts.
+
+Source: Kerbl et al. 2023, 3D Gaussian Splatting, eq. 7 (0.8 L1 + 0.2 D-SSIM).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from splat_engine.fit.data import ViewTensors
+from splat_engine.fit.drawing import Drawn
+from splat_engine.fit.formation import ImageFormation, over
+from splat_engine.formats.settings import FitSettings
+from splat_engine.ops import ssim
+
+GATE_ALPHA = 0.5
+"""Depth and normals are compared where target and drawing are at least this opaque: elsewhere they are mixtures."""
+
+
+def photometric_loss(
+    picture: Tensor, target: Tensor, *, ssim_weight: float, mse_weight: float = 0.0, backend: str = "cpu"
+) -> Tensor:
+    """Returns (1 - w) L1 + w (1 - SSIM) + v MSE of two [H, W, 3] encoded pictures; gradient to ``picture``."""
+    difference = picture - target
+    loss = (1.0 - ssim_weight) * difference.abs().mean()
+    if ssim_weight > 0:
+        loss = loss + ssim_weight * (1.0 - ssim(picture, target, backend=backend))
+    if mse_weight > 0:
+        loss = loss + mse_weight * difference.square().mean()
+    return loss
+
+
+def alpha_loss(alpha: Tensor, target: Tensor) -> Tensor:
+    """Returns the mean absolute difference of two [H, W] alphas."""
+    return (alpha - target).abs().mean()
+
+
+def depth_loss(depth: Tensor, alpha: Tensor, target: Tensor, target_alpha: Tensor, extent: float) -> Tensor:
+    """Returns the mean absolute difference of depths relative to the scene's extent, over the gated pixels.
+
+    Args:
+        depth: [H, W] drawn, alpha-normalised.
+        alpha: [H, W] drawn; gates, without gradient.
+        target: [H, W], 0 where there is none.
+        target_alpha: [H, W].
+        extent: Scene units.
+
+    Returns:
+        A scalar; 0 where no pixel passes the gate.
+    """
+    gate = (alpha.detach() > GATE_ALPHA) & (target_alpha > GATE_ALPHA) & (target > 0)
+    return (depth - target)[gate].abs().sum() / (gate.sum().clamp_min(1) * extent)
+
+
+def normal_loss(normals: Tensor, alpha: Tensor, target: Tensor, target_alpha: Tensor) -> Tensor:
+    """Returns the mean of 1 - cos of the angle between normals [H, W, 3], over the gated pixels; 0 if there is none."""
+    length = target.norm(dim=-1)
+    gate = (alpha.detach() > GATE_ALPHA) & (target_alpha > GATE_ALPHA) & (length > GATE_ALPHA)
+    drawn, wanted = normals[gate], target[gate]
+    cosine = torch.nn.functional.cosine_similarity(drawn, wanted, dim=-1)
+    return (1.0 - cosine).sum() / gate.sum().clamp_min(1)
+
+
+def fit_loss(
+    drawn: Drawn,
+    view: ViewTensors,
+    background: Tensor,
+    formation: ImageFormation,
+    settings: FitSettings,
+    *,
+    extent: float,
+    geometry_share: float,
+    backend: str,
+) -> tuple[Tensor, Tensor]:
+    """Returns the loss of one drawn view, and its mean squared error for the record.
+
+    Args:
+        drawn: The splats over ``background``.
+        view: The target.
+        background: [3] in the blending space, the same that was drawn over.
+        formation: The image formation.
+        settings: The weights.
+        extent: The scene's, scene units.
+        geometry_share: Factor on the depth and normal losses, 0 to 1: they fade out.
+        backend: Of the SSIM.
+
+    Returns:
+        (loss, mean squared error of the encoded pictures without gradient), scalars.
+    """
+    picture = formation.picture(drawn.blended)
+    target = formation.picture(over(view.color, view.alpha, background)).detach()
+    alpha = drawn.alpha
+    if view.valid is not None:
+        picture = torch.where(view.valid[..., None], picture, target)
+        alpha = torch.where(view.valid, alpha, view.alpha)
+    loss = photometric_loss(
+        picture,
+        target,
+        ssim_weight=settings.ssim_weight,
+        mse_weight=settings.mse_weight,
+        backend=backend,
+    )
+    if settings.alpha_weight > 0:
+        loss = loss + settings.alpha_weight * alpha_loss(alpha, view.alpha)
+    if drawn.depth is not None and view.depth is not None:
+        weight = settings.depth_weight * geometry_share
+        loss = loss + weight * depth_loss(drawn.depth, alpha, view.depth, view.alpha, extent)
+    if drawn.normals is not None and view.normals is not None:
+        weight = settings.normal_weight * geometry_share
+        loss = loss + weight * normal_loss(drawn.normals, alpha, view.normals, view.alpha)
+    with torch.no_grad():
+        squared_error = torch.nn.functional.mse_loss(picture, target)
+    return loss, squared_error

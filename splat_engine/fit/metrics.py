@@ -1,0 +1,71 @@
+"""How good a picture is: PSNR and SSIM, and their means over the views of a capture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from splat_engine.fit.data import CaptureImages
+from splat_engine.fit.drawing import draw
+from splat_engine.fit.formation import ImageFormation, over
+from splat_engine.ops import ssim
+
+PSNR_MAX_DB = 120.0
+"""What equal pictures are given, so that means stay finite."""
+
+
+def psnr_db(mean_squared_error: float, data_range: float = 1.0) -> float:
+    """Returns the peak signal-to-noise ratio in dB, at most 120."""
+    if mean_squared_error <= 0:
+        return PSNR_MAX_DB
+    return min(PSNR_MAX_DB, 10.0 * math.log10(data_range**2 / mean_squared_error))
+
+
+@dataclass(frozen=True)
+class ViewScore:
+    """How well one view is drawn: PSNR in dB and SSIM (valid windows), of encoded pictures over black, cut to 0 to 1."""
+
+    name: str
+    psnr: float
+    ssim: float
+
+
+@torch.no_grad()
+def compare(picture: Tensor, target: Tensor, name: str = "", backend: str = "cpu") -> ViewScore:
+    """Scores an encoded [H, W, 3] picture. One narrower than SSIM's window of 11 px has its SSIM with zero padding."""
+    picture, target = picture.clamp(0, 1).contiguous(), target.clamp(0, 1).contiguous()
+    error = (picture.double() - target.double()).square().mean().item()
+    padding = "valid" if min(picture.shape[:2]) >= 11 else "same"
+    return ViewScore(name, psnr_db(error), ssim(picture, target, padding=padding, backend=backend).item())
+
+
+@torch.no_grad()
+def score_views(
+    params: Mapping[str, Tensor], images: CaptureImages, formation: ImageFormation, backend: str = "cpu"
+) -> Iterator[ViewScore]:
+    """Yields the score of each view over black; pixels that the file had as not finite do not count."""
+    black = torch.zeros(3)
+    for number in range(len(images)):
+        view = images[number]
+        drawn = draw(
+            params, view.viewmat, view.intrinsics, view.camera, formation, background=black, backend=backend
+        )
+        picture = formation.picture(drawn.blended)
+        target = formation.picture(over(view.color, view.alpha, black))
+        if view.valid is not None:
+            picture = torch.where(view.valid[..., None], picture, target)
+        yield compare(picture, target, view.camera.name, backend)
+
+
+def mean_scores(scores: list[ViewScore]) -> dict[str, float]:
+    """Returns the means as the keys of metrics.json; no view gives no key."""
+    if not scores:
+        return {}
+    return {
+        "engine.psnr": sum(score.psnr for score in scores) / len(scores),
+        "engine.ssim": sum(score.ssim for score in scores) / len(scores),
+    }
