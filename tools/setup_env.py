@@ -271,7 +271,7 @@ def run(command: list[str | Path]) -> None:
 
 def pip_install(environment: Environment, *arguments: str | Path) -> None:
     """Runs pip install in an environment, quietly unless a person watches."""
-    quiet = [] if sys.stdout.isatty() else ["--quiet", "--progress-bar", "off"]
+    quiet = [] if sys.stdout.isatty() else ["-qq", "--progress-bar", "off"]
     run([environment.executable, "-m", "pip", "install", *quiet, *arguments])
 
 

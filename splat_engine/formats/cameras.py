@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,18 +19,18 @@ from splat_engine.formats.conventions import (
 from splat_engine.formats.errors import FormatError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Camera:
-    """A pinhole or orthographic camera.
+    """A pinhole or orthographic camera. Two are equal when every attribute is, the pose to the last bit.
 
     Attributes:
         width, height: Image size, pixels.
-        fx, fy: Focal lengths in pixels; for an orthographic camera pixels per scene unit.
+        fx, fy: Focal lengths in pixels, positive; for an orthographic camera pixels per scene unit.
         cx, cy: Principal point in pixels from the image's upper left corner, so that the
             centre of the first pixel is (0.5, 0.5).
         world_from_camera: [4, 4] pose, OpenCV axes (x right, y down, z forward), no scale.
         model: ``"perspective"`` or ``"orthographic"``.
-        near, far: Clip distances in scene units.
+        near, far: Clip distances in scene units, 0 <= near < far.
         name: The camera's name in its scene, or the rig's name and number.
     """
 
@@ -48,7 +50,7 @@ class Camera:
         """Checks that the camera can see.
 
         Raises:
-            FormatError: A size is not positive, a number is not finite, or the pose is not rigid.
+            FormatError: A size or focal length is not positive, a number is not finite, or the pose is not rigid.
         """
         label = f"Camera {self.name!r}" if self.name else "Camera"
         if self.width < 1 or self.height < 1:
@@ -56,10 +58,16 @@ class Camera:
                 f"{label} has the image size {self.width} x {self.height}.", "Give it at least one pixel."
             )
         numbers = (self.fx, self.fy, self.cx, self.cy, self.near, self.far)
-        if not np.isfinite(numbers).all() or self.fx == 0 or self.fy == 0:
+        if not np.isfinite(numbers).all() or self.fx <= 0 or self.fy <= 0:
             raise FormatError(
-                f"{label} has intrinsics that are zero or not finite: fx {self.fx}, fy {self.fy}, cx {self.cx}, cy {self.cy}.",
+                f"{label} has intrinsics that are not finite, or no positive focal length: "
+                f"fx {self.fx}, fy {self.fy}, cx {self.cx}, cy {self.cy}.",
                 "Check the camera's lens and sensor.",
+            )
+        if not 0 <= self.near < self.far:
+            raise FormatError(
+                f"{label} has the clip distances {self.near} to {self.far}.",
+                "The start must lie before the end.",
             )
         if self.model not in CAMERA_MODELS:
             raise FormatError(
@@ -73,6 +81,18 @@ class Camera:
             )
         pose.setflags(write=False)
         object.__setattr__(self, "world_from_camera", pose)
+        for name, kind in _SCALARS.items():
+            object.__setattr__(self, name, kind(getattr(self, name)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Camera) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        values = (getattr(self, item.name) for item in fields(self))
+        return tuple(tuple(value.ravel()) if isinstance(value, np.ndarray) else value for value in values)
 
     @property
     def viewmat(self) -> Float:
@@ -113,7 +133,8 @@ class Camera:
         if self.model == "orthographic":
             plane = local[:, :2]
         else:
-            plane = local[:, :2] / np.where(depth == 0, np.finfo(np.float64).tiny, depth)[:, None]
+            with np.errstate(over="ignore"):
+                plane = local[:, :2] / np.where(depth == 0, 1e-300, depth)[:, None]
         return plane * [self.fx, self.fy] + [self.cx, self.cy], depth
 
     def scaled(self, factor: float) -> Camera:
@@ -138,6 +159,9 @@ class Camera:
         }
 
 
+_SCALARS: dict[str, Callable[[Any], Any]] = {"width": int, "height": int}
+_SCALARS |= {name: float for name in ("fx", "fy", "cx", "cy", "near", "far")}
+
 _MODELS: dict[str, CameraModel] = {
     "PINHOLE": "perspective",
     "SIMPLE_PINHOLE": "perspective",
@@ -147,6 +171,10 @@ _MODELS: dict[str, CameraModel] = {
     "ORTHOPHOTO": "orthographic",
 }
 _DISTORTION_KEYS = ("k1", "k2", "k3", "k4", "p1", "p2")
+_SIZE_MAX_PX = 1 << 20
+
+
+_Number = Callable[[str], "float | None"]
 
 
 def camera_from_frame(
@@ -170,53 +198,78 @@ def camera_from_frame(
         FormatError: A key is missing or out of range, or the model is one we do not draw.
     """
 
-    def value(key: str) -> Any:
-        return frame.get(key, shared.get(key))
+    def number(key: str) -> float | None:
+        value = frame.get(key, shared.get(key))
+        if value is None:
+            return None
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300:
+            return float(value)
+        raise FormatError(
+            f"{where} has {key} {value!r}, which is not a finite number.", "Write the data set anew."
+        )
 
-    name = str(value("camera_model") or "PINHOLE").upper()
+    name = str(frame.get("camera_model") or shared.get("camera_model") or "PINHOLE").upper()
     if name not in _MODELS:
         raise FormatError(
             f"{where} has the camera model {name}.", "Render or undistort the views as pinhole images."
         )
-    distortion = {key: value(key) for key in _DISTORTION_KEYS if value(key)}
+    distortion = {key: number(key) for key in _DISTORTION_KEYS if number(key)}
     if distortion:
         raise FormatError(f"{where} has lens distortion {distortion}.", "Undistort the images first.")
-    width, height = _size(value, where, image_size)
-    fx, fy = _focal_px(value, where, width, height)
-    cx, cy = value("cx"), value("cy")
-    return Camera(
-        width=width,
-        height=height,
-        fx=fx,
-        fy=fy,
-        cx=width / 2 if cx is None else float(cx),
-        cy=height / 2 if cy is None else float(cy),
-        world_from_camera=_pose(frame, where),
-        model=_MODELS[name],
-        name=str(frame.get("file_path", "")),
-    )
+    width, height = _size_px(number, where, image_size)
+    fx, fy = _focal_px(number, where, width, height)
+    cx, cy = number("cx"), number("cy")
+    try:
+        return Camera(
+            width=width,
+            height=height,
+            fx=fx,
+            fy=fy,
+            cx=width / 2 if cx is None else cx,
+            cy=height / 2 if cy is None else cy,
+            world_from_camera=_pose(frame, where),
+            model=_MODELS[name],
+            name=str(frame.get("file_path", "")),
+        )
+    except FormatError as error:
+        if error.headline.startswith(where):
+            raise
+        raise FormatError(f"{where}: {error.headline}", error.hint, error.cause) from error
 
 
-def _size(value: Any, where: str, image_size: tuple[int, int] | None) -> tuple[int, int]:
-    width, height = value("w"), value("h")
+def _size_px(number: _Number, where: str, image_size: tuple[int, int] | None) -> tuple[int, int]:
+    width, height = number("w"), number("h")
     if width is None or height is None:
         if image_size is None:
             raise FormatError(f"{where} has no image size (w, h).", "Add w and h to the file.")
         return image_size
-    return int(width), int(height)
+    if any(size != round(size) or not 1 <= size <= _SIZE_MAX_PX for size in (width, height)):
+        raise FormatError(
+            f"{where} has the image size {width:g} x {height:g}.",
+            "Give w and h as whole, positive numbers of pixels.",
+        )
+    return round(width), round(height)
 
 
-def _focal_px(value: Any, where: str, width: int, height: int) -> tuple[float, float]:
-    fx, fy = value("fl_x"), value("fl_y")
-    if fx is None and value("camera_angle_x") is not None:
-        fx = 0.5 * width / np.tan(0.5 * float(value("camera_angle_x")))
-    if fy is None and value("camera_angle_y") is not None:
-        fy = 0.5 * height / np.tan(0.5 * float(value("camera_angle_y")))
+def _focal_px(number: _Number, where: str, width: int, height: int) -> tuple[float, float]:
+    fx = _focal_of(number, "fl_x", "camera_angle_x", width, where)
+    fy = _focal_of(number, "fl_y", "camera_angle_y", height, where)
     if fx is None and fy is None:
         raise FormatError(
             f"{where} has no focal length.", "Add fl_x and fl_y (pixels) or camera_angle_x (radians)."
         )
-    return float(fy if fx is None else fx), float(fx if fy is None else fy)
+    return float(fy if fx is None else fx), float(fx if fy is None else fy)  # type: ignore[arg-type]
+
+
+def _focal_of(number: _Number, key: str, angle_key: str, size_px: int, where: str) -> float | None:
+    focal_px, angle_rad = number(key), number(angle_key)
+    if focal_px is not None or angle_rad is None:
+        return focal_px
+    if not 0 < angle_rad < math.pi:
+        raise FormatError(
+            f"{where} has {angle_key} {angle_rad:g}.", "An angle of view in radians lies between 0 and pi."
+        )
+    return 0.5 * size_px / math.tan(0.5 * angle_rad)
 
 
 def _pose(frame: dict[str, Any], where: str) -> Float:

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 from splat_engine.formats.cameras import Camera, camera_from_frame
 from splat_engine.formats.errors import FormatError, UserError
@@ -30,6 +30,8 @@ INIT_NAME = "init.ply"
 PASSES = ("depth", "normal", "position", "object_index")
 
 Split = Literal["train", "test"]
+
+_UNREAD_KEYS = {"mask_path": "masks", "depth_file_path": "depth pictures"}
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Capture:
         views: Training and test views, in the file's order.
         info: What the capture says of itself.
         init: Absolute path of the start points, or None.
-        notes: What was read with reservations (a missing picture's view dropped ...).
+        notes: What the files say and we do not use, in words for the reader.
     """
 
     root: Path
@@ -163,7 +165,7 @@ def read_capture(path: str | Path) -> Capture:
     """Reads a capture, or a nerfstudio or NeRF-synthetic data set.
 
     NeRF-synthetic's transforms_train.json and transforms_test.json beside each other are read as one.
-    Frames whose file is missing are an error, not a silence.
+    Frames whose file is missing are an error, not a silence; masks and depth pictures of others get a note.
 
     Args:
         path: The directory, or its transforms.json.
@@ -178,22 +180,26 @@ def read_capture(path: str | Path) -> Capture:
     root, files = _transform_files(path)
     views: list[View] = []
     info, init = CaptureInfo(color_space="srgb"), None
+    notes: list[str] = []
     for file, split in files:
         document = read_json(file, "capture")
-        if not isinstance(document, dict) or not isinstance(document.get("frames"), list):
+        frames = document.get("frames") if isinstance(document, dict) else None
+        if not isinstance(frames, list) or not all(isinstance(frame, dict) for frame in frames):
             raise FormatError(f"{file} has no list of frames.", "Is it a transforms.json?")
-        if isinstance(document.get("splatfit"), dict):
-            info = _info_of(document["splatfit"], file)
+        if document.get("splatfit") is not None:
+            info = _info_of(_typed(document, "splatfit", dict, {}, str(file)), file)
         views += _views_of(document, file, root, split)
-        if document.get("ply_file_path"):
-            init = root / str(document["ply_file_path"])
+        init_name = _typed(document, "ply_file_path", str, "", str(file))
+        init = root / init_name if init_name else init
+        unread = [words for key, words in _UNREAD_KEYS.items() if any(key in frame for frame in frames)]
+        notes += [f"{file}: the {words} it names are not used." for words in unread]
     if not any(view.split == "train" for view in views):
         raise UserError(f"{path} holds no training view.", "Capture at least one view that is not held out.")
     if init is not None and not init.is_file():
         raise UserError(
             f"The start points {init} are missing.", "Capture again, or remove ply_file_path from the file."
         )
-    return Capture(root=root, views=tuple(views), info=info, init=init)
+    return Capture(root=root, views=tuple(views), info=info, init=init, notes=tuple(notes))
 
 
 def _transform_files(path: Path) -> tuple[Path, list[tuple[Path, Split | None]]]:
@@ -219,45 +225,86 @@ def _info_of(ours: dict[str, Any], file: Path) -> CaptureInfo:
             f"{file} is a capture of version {version}; this Splatfit reads version {CAPTURE_VERSION}.",
             "Capture the scene again, or use the Splatfit that wrote it.",
         )
-    known = {name: ours[name] for name in CaptureInfo.__dataclass_fields__ if name in ours}
-    for name in ("passes", "object_names", "bounds_min", "bounds_max"):
-        if isinstance(known.get(name), list):
-            known[name] = tuple(known[name])
-    return CaptureInfo(**known)
+    where = f'{file}, under "splatfit"'
+    defaults = CaptureInfo()
+    values: dict[str, Any] = {}
+    for name in ("source", "view_transform", "color_space", "engine"):
+        values[name] = _typed(ours, name, str, getattr(defaults, name), where)
+    if values["color_space"] not in get_args(get_type_hints(CaptureInfo)["color_space"]):
+        raise FormatError(f"{where}, has the color_space {values['color_space']!r}.", "It is linear or srgb.")
+    values["unit_scale_m"] = _typed(ours, "unit_scale_m", float, defaults.unit_scale_m, where)
+    values["samples"] = _typed(ours, "samples", int, defaults.samples, where)
+    for name, kind in (("passes", str), ("object_names", str), ("bounds_min", float), ("bounds_max", float)):
+        values[name] = _tuple(ours, name, kind, getattr(defaults, name), where)
+    for name in ("bounds_min", "bounds_max"):
+        if values[name] is not None and len(values[name]) != 3:
+            raise FormatError(f"{where}, has a {name} that is not three numbers.", _AGAIN)
+    return CaptureInfo(**values)
+
+
+_AGAIN = "Capture again, or write the data set anew."
+
+
+def _typed(table: dict[str, Any], key: str, kind: type, default: Any, where: str) -> Any:
+    """Returns the value of a key, checked to be of a type; what is absent or null gives the default."""
+    value = table.get(key)
+    if value is None:
+        return default
+    if kind is float and type(value) is int and abs(value) < 2**1000:
+        return float(value)
+    if type(value) is not kind:
+        raise FormatError(f"{where}, has {key} {value!r}, which is not of type {kind.__name__}.", _AGAIN)
+    return value
+
+
+def _tuple(table: dict[str, Any], key: str, kind: type, default: Any, where: str) -> Any:
+    values = _typed(table, key, list, None, where)
+    if values is None:
+        return default
+    return tuple(_typed({key: value}, key, kind, None, where) for value in values)
 
 
 def _views_of(document: dict[str, Any], file: Path, root: Path, split: Split | None) -> list[View]:
-    held_out = set(document.get("test_filenames", [])) | set(document.get("val_filenames", []))
+    held_out = {
+        name
+        for key in ("test_filenames", "val_filenames")
+        for name in _tuple(document, key, str, (), str(file))
+    }
     views = []
     for number, frame in enumerate(document["frames"]):
         where = f"Frame {number} of {file}"
-        ours = frame.get("splatfit", {})
+        ours = _typed(frame, "splatfit", dict, {}, where)
         exr, image = _files_of(frame, ours, root, where)
         size = _png_size(root / image) if image else None
         camera = camera_from_frame(frame, document, where=where, image_size=size)
         camera = replace(
             camera,
-            name=str(ours.get("camera") or camera.name),
-            near=float(ours.get("near", camera.near)),
-            far=float(ours.get("far", camera.far)),
+            name=_typed(ours, "camera", str, camera.name, where),
+            near=_typed(ours, "near", float, camera.near, where),
+            far=_typed(ours, "far", float, camera.far, where),
         )
-        own_split: Split = (
-            ours.get("split") or split or ("test" if frame.get("file_path") in held_out else "train")
-        )
-        time_s = float(ours.get("time_s", 0.0))
-        views.append(View(camera, own_split, exr, image, int(ours.get("frame", 0)), time_s))
+        own_split = _typed(ours, "split", str, split, where) or _listed_split(frame, held_out)
+        if own_split not in get_args(Split):
+            raise FormatError(f"{where} is of the split {own_split!r}.", "It is train or test.")
+        frame_number = _typed(ours, "frame", int, 0, where)
+        time_s = _typed(ours, "time_s", float, 0.0, where)
+        views.append(View(camera, own_split, exr, image, frame_number, time_s))
     return views
+
+
+def _listed_split(frame: dict[str, Any], held_out: set[str]) -> Split:
+    return "test" if str(frame.get("file_path")) in held_out else "train"
 
 
 def _files_of(
     frame: dict[str, Any], ours: dict[str, Any], root: Path, where: str
 ) -> tuple[str | None, str | None]:
-    exr: str | None = ours.get("exr")
-    image: str | None = ours.get("image")
+    exr: str | None = _typed(ours, "exr", str, None, where)
+    image: str | None = _typed(ours, "image", str, None, where)
     if not ours:
-        name = str(frame.get("file_path", ""))
+        name = _typed(frame, "file_path", str, "", where)
         if not name:
-            raise FormatError(f"{where} has no file_path.", "Write the data set anew.")
+            raise FormatError(f"{where} has no file_path.", _AGAIN)
         image = _with_suffix(name, root)
     for named in (exr, image):
         if named is not None and not (root / named).is_file():
@@ -278,9 +325,12 @@ def _with_suffix(name: str, root: Path) -> str:
 
 def _png_size(path: Path) -> tuple[int, int] | None:
     """Returns (width, height) from a PNG's header, None for other files."""
-    with path.open("rb") as stream:
-        head = stream.read(24)
-    if head[:8] != b"\x89PNG\r\n\x1a\n":
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(24)
+    except OSError as error:
+        raise UserError(f"Cannot read {path}: {error.strerror}.", "Check its permissions.", error) from error
+    if head[:8] != b"\x89PNG\r\n\x1a\n" or len(head) < 24:
         return None
     width, height = struct.unpack(">II", head[16:24])
     return width, height

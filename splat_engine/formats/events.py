@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, get_origin, get_type_hints
 
 from splat_engine.formats.errors import FormatError
+from splat_engine.formats.files import parse_json
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,10 @@ class Resumed(Event):
 
 @dataclass(frozen=True)
 class Finished(Event):
-    """The last event of a run that ended as it should; ``reason`` is done or stopped."""
+    """The last event of a run that ended as it should; ``reason`` is done, stopped, interrupted or parent gone.
+
+    After the last two there is a checkpoint to resume from, and no result yet.
+    """
 
     name: ClassVar[str] = "finished"
     step: int = 0
@@ -178,21 +183,41 @@ def encode(message: Event | Command) -> str:
 
 def _decode(line: str, key: str, kinds: dict[str, Any]) -> Any:
     try:
-        values = json.loads(line)
+        values = parse_json(line)
         kind = kinds[values.pop(key)]
-    except (json.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise FormatError(
             f"Not a known {key}: {line.strip()[:200]!r}.", f"Known: {', '.join(kinds)}.", error
         ) from error
-    known = {item.name for item in fields(kind)}
-    return kind(**{name: value for name, value in values.items() if name in known})
+    types = _field_types(kind)
+    known = {
+        name: _checked(name, value, types[name], line) for name, value in values.items() if name in types
+    }
+    return kind(**known)
+
+
+@cache
+def _field_types(kind: type) -> dict[str, type]:
+    hints = get_type_hints(kind)
+    return {item.name: get_origin(hints[item.name]) or hints[item.name] for item in fields(kind)}
+
+
+def _checked(name: str, value: Any, kind: type, line: str) -> Any:
+    if kind is float and type(value) is int and abs(value) < 2**1000:
+        value = float(value)
+    if type(value) is not kind:
+        raise FormatError(
+            f"{name} must be of type {kind.__name__} in {line.strip()[:200]!r}.",
+            "Both sides must be of one version.",
+        )
+    return value
 
 
 def decode_event(line: str) -> Event:
     """Reads one line of the engine's stdout; keys that a newer engine may add are ignored.
 
     Raises:
-        FormatError: The line is not JSON or names no known event.
+        FormatError: The line is not JSON, names no known event, or a value has the wrong type.
     """
     event: Event = _decode(line, "event", EVENTS)
     return event
@@ -202,7 +227,7 @@ def decode_command(line: str) -> Command:
     """Reads one line of the engine's stdin.
 
     Raises:
-        FormatError: The line is not JSON or names no known command.
+        FormatError: The line is not JSON, names no known command, or a value has the wrong type.
     """
     command: Command = _decode(line, "command", COMMANDS)
     return command

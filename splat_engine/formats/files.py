@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ _HINTS = {
     errno.EROFS: "That folder is read-only: choose another.",
     errno.ENOENT: "The folder does not exist: create it, or choose another.",
     errno.ENOTDIR: "Part of that path is a file, not a folder: choose another.",
+    errno.EISDIR: "There is a folder of that name: remove it, or choose another name.",
     errno.ENAMETOOLONG: "The path is too long: choose a shorter one.",
 }
 
@@ -51,7 +53,7 @@ def write_aside(path: str | Path) -> Iterator[BinaryIO]:
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", suffix=".part", dir=path.parent)
         temporary = Path(name)
         os.chmod(name, 0o666 & ~_umask())
         with os.fdopen(handle, "wb") as stream:
@@ -96,12 +98,32 @@ def read_json(path: str | Path, what: str = "file") -> Any:
     """
     path = Path(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise UserError(f"There is no {what} at {path}.", "Check the path.", error) from error
     except OSError as error:
         raise UserError(
             f"Cannot read the {what} {path}: {error.strerror}.", "Check its permissions.", error
         ) from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except ValueError as error:
         raise FormatError(f"{path} is not valid JSON: {error}.", f"Write the {what} anew.", error) from error
+
+
+def parse_json(text: str) -> Any:
+    """Parses strict JSON: what Python's parser lets through beyond the standard is an error.
+
+    Raises:
+        ValueError: The text is not JSON, holds NaN or infinity, or is nested too deeply.
+    """
+
+    def refuse(word: str) -> Any:
+        raise ValueError(f"{word} is no number in JSON")
+
+    def finite(digits: str) -> float:
+        value = float(digits)
+        return value if math.isfinite(value) else refuse(digits)
+
+    try:
+        return json.loads(text, parse_constant=refuse, parse_float=finite)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error

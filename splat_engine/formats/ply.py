@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,8 @@ def read_ply_element(path: str | Path, element: str = "vertex") -> PlyElement:
         with path.open("rb") as stream:
             order, elements, comments = _read_header(stream, path)
             for item in elements:
+                if item.has_list and item.name != element and item.count == 0:
+                    continue
                 if item.has_list:
                     raise FormatError(
                         f"{path}: element {item.name!r} has a list property, in front of or in {element!r}.",
@@ -100,7 +103,7 @@ def _read_header(stream: BinaryIO, path: Path) -> tuple[str, list[_Element], lis
     elements: list[_Element] = []
     comments: list[str] = []
     while True:
-        raw = stream.readline(4096)
+        raw = stream.readline(_HEADER_BYTES_MAX)
         if not raw.endswith(b"\n") or stream.tell() > _HEADER_BYTES_MAX:
             raise FormatError(f"{path}: the PLY header has no end_header.", _HINT)
         line = raw.decode("utf-8", "replace").strip()
@@ -113,7 +116,7 @@ def _read_header(stream: BinaryIO, path: Path) -> tuple[str, list[_Element], lis
             comments.append(line[len("comment") :].strip())
         elif words[0] == "format" and len(words) == 3 and words[1] in _ORDERS:
             order = words[1]
-        elif words[0] == "element" and len(words) == 3 and words[2].isdigit():
+        elif words[0] == "element" and len(words) == 3 and re.fullmatch("[0-9]{1,18}", words[2]):
             elements.append(_Element(words[1], int(words[2])))
         elif words[0] == "property" and elements:
             _add_property(elements[-1], words, path)
@@ -137,6 +140,8 @@ def _add_property(element: _Element, words: list[str], path: Path) -> None:
 
 def _read_rows(stream: BinaryIO, element: _Element, order: str, path: Path) -> NDArray[np.void]:
     dtype = np.dtype([(name, _ORDERS[order] + kind) for name, kind in element.properties])
+    if not element.properties or element.count == 0:
+        return np.zeros(0, dtype)
     if order == "ascii":
         return _read_ascii(stream, element, dtype, path)
     size = dtype.itemsize * element.count
@@ -152,9 +157,6 @@ def _read_rows(stream: BinaryIO, element: _Element, order: str, path: Path) -> N
 def _read_ascii(
     stream: BinaryIO, element: _Element, dtype: np.dtype[np.void], path: Path
 ) -> NDArray[np.void]:
-    rows = np.zeros(element.count, dtype)
-    if element.count == 0:
-        return rows
     lines = [line for _, line in zip(range(element.count), stream, strict=False)]
     if len(lines) < element.count:
         raise FormatError(
@@ -164,7 +166,9 @@ def _read_ascii(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            table = np.loadtxt(io.BytesIO(b"".join(lines)), dtype=np.float64, ndmin=2, comments=None)
+            table = np.loadtxt(
+                io.BytesIO(b"".join(lines)), np.float64, ndmin=2, comments=None, encoding="latin1"
+            )
     except (ValueError, UserWarning) as error:
         raise FormatError(
             f"{path} has an entry that is not a row of numbers: {error}.", _HINT, error
@@ -174,9 +178,24 @@ def _read_ascii(
             f"{path}: expected {element.count} rows of {len(element.properties)} numbers, got {table.shape[0]} x {table.shape[1]}.",
             _HINT,
         )
+    rows = np.empty(element.count, dtype)
     for column, (name, _) in enumerate(element.properties):
-        rows[name] = table[:, column]
+        rows[name] = _cast(table[:, column], dtype[name], f"{path}: property {name!r}")
     return rows
+
+
+def _cast(values: NDArray[np.float64], dtype: np.dtype[Any], what: str) -> NDArray[Any]:
+    """Casts numbers to a property's type; what an integer type cannot hold is an error, not another number."""
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return values.astype(dtype)
+    limits = np.iinfo(dtype)
+    good = (values >= limits.min) & (values <= limits.max) & (values == np.trunc(values))
+    if not good.all():
+        raise FormatError(
+            f"{what} has the value {values[~good][0]:g}, which its type {dtype} cannot hold.", _HINT
+        )
+    return values.astype(dtype)
 
 
 def write_ply_element(
@@ -193,15 +212,18 @@ def write_ply_element(
         path: The file.
         properties: Property name to [count] array; its type becomes the file's.
         element: The element's name.
-        comments: Header comments, a line each.
+        comments: Header comments, a line each; a line break in one becomes a space.
         encoding: ``"ascii"``, ``"binary_little_endian"`` or ``"binary_big_endian"``.
 
     Raises:
         UserError: The file cannot be written.
-        ValueError: The arrays are not of one length, or a type does not exist in PLY.
+        ValueError: The arrays are not of one length, a type does not exist in PLY, or a name is not one word.
     """
     if encoding not in _ORDERS:
         raise ValueError(f"encoding must be one of {', '.join(_ORDERS)}, got {encoding!r}")
+    broken = [name for name in (element, *properties) if not re.fullmatch(r"[^\s]+", name)]
+    if broken:
+        raise ValueError(f"names in a PLY are single words, got {broken[0]!r}")
     counts = {len(column) for column in properties.values()}
     if len(counts) > 1:
         raise ValueError(f"properties must be of one length, got lengths {sorted(counts)}")
@@ -214,12 +236,12 @@ def write_ply_element(
     for name, column in properties.items():
         rows[name] = column
     head = ["ply", f"format {encoding} 1.0"]
-    head += ["comment " + " ".join(comment.split()) for comment in comments]
+    head += ["comment " + re.sub(r"[\r\n]+", " ", comment) for comment in comments]
     head += [f"element {element} {count}"] + [
         f"property {_TYPE_NAMES[kind]} {name}" for name, kind in kinds.items()
     ]
     with write_aside(path) as stream:
-        stream.write(("\n".join([*head, "end_header"]) + "\n").encode())
+        stream.write(("\n".join([*head, "end_header"]) + "\n").encode("utf-8", "replace"))
         if encoding == "ascii":
             stream.write("".join(" ".join(map(repr, row)) + "\n" for row in rows.tolist()).encode())
         else:

@@ -41,7 +41,8 @@ def write_point_ply(path: str | Path, points: Points) -> None:
     Raises:
         UserError: The file cannot be written.
     """
-    encoded = np.clip(np.rint(srgb_from_linear(points.colors) * 255), 0, 255).astype(np.uint8)
+    finite = np.nan_to_num(points.colors, nan=0.0, posinf=1.0, neginf=0.0)
+    encoded = np.clip(np.rint(srgb_from_linear(finite) * 255), 0, 255).astype(np.uint8)
     columns: dict[str, NDArray[np.generic]] = {}
     columns |= {name: points.positions[:, i].astype(np.float32) for i, name in enumerate("xyz")}
     columns |= {name: points.normals[:, i].astype(np.float32) for i, name in enumerate(("nx", "ny", "nz"))}
@@ -73,7 +74,8 @@ def read_point_ply(path: str | Path) -> Points:
 def _columns(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> NDArray[np.float32]:
     if any(name not in columns for name in names):
         return np.zeros((0, 3), np.float32)
-    return np.stack([columns[name].astype(np.float32) for name in names], axis=1)
+    with np.errstate(over="ignore"):
+        return np.stack([columns[name].astype(np.float32) for name in names], axis=1)
 
 
 def _colors_of(columns: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.float32]:
@@ -83,5 +85,7 @@ def _colors_of(columns: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.fl
     names = ("red", "green", "blue")
     if any(name not in columns for name in names):
         return np.full((count, 3), linear_from_srgb(np.array(0.5)), np.float32)
-    scale = 1 / 255 if columns["red"].dtype.kind in "iu" else 1.0
-    return linear_from_srgb(_columns(columns, names) * scale).astype(np.float32)
+    dtype = columns["red"].dtype
+    scale = 1 / np.iinfo(dtype).max if dtype.kind in "iu" else 1.0
+    encoded = np.nan_to_num(_columns(columns, names) * np.float32(scale), nan=0.0, posinf=0.0, neginf=0.0)
+    return linear_from_srgb(encoded).astype(np.float32)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from splat_engine.formats.errors import UserError
+from splat_engine.formats.errors import FormatError, UserError
 from splat_engine.formats.files import read_json, write_failure, write_json
 
 
@@ -89,6 +89,15 @@ class RunDirectory:
         return self.root / "metrics.json"
 
     def write_metrics(self, metrics: dict[str, Any]) -> None:
-        """Writes metrics.json; keys that stand there already and are not given stay."""
+        """Writes metrics.json; keys that stand there already and are not given stay.
+
+        Raises:
+            UserError: The file cannot be written, or what stands there is not a table.
+            ValueError: A number is not finite.
+        """
         kept = read_json(self.metrics, "metrics file") if self.metrics.is_file() else {}
+        if not isinstance(kept, dict):
+            raise FormatError(
+                f"{self.metrics} is not a table of figures.", "Remove it, or choose another run."
+            )
         write_json(self.metrics, {**kept, **metrics})

@@ -339,7 +339,7 @@ def _checked(name: str, value: Any, kind: Any, declared: Declaration, where: str
 
 def _limits(declared: Declaration) -> str:
     if math.isinf(declared.maximum):
-        return "below infinity" if math.isinf(declared.minimum) else f"at or above {declared.minimum:g}"
+        return f"at or above {declared.minimum:g} and be finite"
     return f"between {declared.minimum:g} and {declared.maximum:g}"
 
 

@@ -6,6 +6,7 @@ f_dc_0..2, f_rest_* channel-major, opacity (logit), scale_0..2 (log), rot_0..3 (
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -69,7 +70,7 @@ def read_splat_ply(path: str | Path) -> tuple[Splats, dict[str, NDArray[np.gener
 
 
 def _is_rest(name: str) -> bool:
-    return name.startswith("f_rest_") and name[7:].isdigit()
+    return re.fullmatch("f_rest_[0-9]{1,9}", name) is not None
 
 
 def _stack(columns: Mapping[str, NDArray[np.generic]], *names: str) -> NDArray[np.float32]:
@@ -105,12 +106,16 @@ def write_splat_ply(
     Args:
         path: The file; replaced whole or not at all.
         splats: The cloud; N = 0 gives a legal file without rows.
-        extra: Further properties, [N] each.
+        extra: Further properties, [N] each, of names that the layout does not use.
         encoding: ``"ascii"``, ``"binary_little_endian"`` or ``"binary_big_endian"``.
 
     Raises:
         UserError: The file cannot be written.
+        ValueError: An extra property has a name of the layout's, or a metadata key is empty or contains "=".
     """
+    broken = [key for key in splats.metadata if not key.strip() or "=" in key]
+    if broken:
+        raise ValueError(f"a metadata key is not empty and has no '=', got {broken[0]!r}")
     zero = np.zeros(len(splats), np.float32)
     columns: dict[str, NDArray[np.generic]] = {}
     columns |= {name: splats.means[:, i] for i, name in enumerate("xyz")}
@@ -121,6 +126,9 @@ def write_splat_ply(
     columns["opacity"] = splats.opacity_logits
     columns |= {f"scale_{i}": splats.log_scales[:, i] for i in range(3)}
     columns |= {f"rot_{i}": splats.quats_wxyz[:, i] for i in range(4)}
+    taken = sorted(columns.keys() & (extra or {}).keys())
+    if taken:
+        raise ValueError(f"extra properties must not replace the layout's own: {', '.join(taken)}")
     columns |= dict(extra or {})
     comments = [f"{_METADATA_PREFIX}{key}={value}" for key, value in splats.metadata.items()]
     write_ply_element(path, columns, comments=comments, encoding=encoding)

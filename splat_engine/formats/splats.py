@@ -78,6 +78,8 @@ class Splats:
     def select(self, index: ArrayLike) -> Splats:
         """Returns the splats chosen by a boolean mask [N] or an index array, in that order."""
         chosen: Any = np.asarray(index)
+        if chosen.size == 0 and chosen.dtype != np.bool_:
+            chosen = chosen.astype(np.intp)
         arrays = {name: getattr(self, name)[chosen] for name in ARRAY_NAMES}
         return Splats(**arrays, metadata=dict(self.metadata))
 
@@ -99,8 +101,9 @@ class Splats:
         return good
 
     def scales(self) -> Float32:
-        """Returns [N, 3] standard deviations, scene units."""
-        return np.exp(self.log_scales)
+        """Returns [N, 3] standard deviations, scene units; infinite where float32 ends."""
+        with np.errstate(over="ignore"):
+            return np.exp(self.log_scales)
 
     def opacities(self) -> Float32:
         """Returns [N] opacities in 0 to 1; no overflow for large logits."""
