@@ -1,0 +1,245 @@
+"""Splats to a point-cloud object in the scene, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import bpy
+import numpy as np
+
+from splat_engine.formats.errors import UserError
+from splat_engine.formats.splats import Splats
+
+from . import ellipsoids, encoding, point_cloud, transforms
+
+_PROPERTY_PREFIX = "splatfit_"
+_NO_NATIVE_SPLATS = (
+    "This Blender draws no splats itself (5.3 and later do): they are shown as ellipsoids of their constant "
+    "colour. For Cycles, raise Render > Light Paths > Max Bounces > Transparent to 128 or more."
+)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Which run made a splat object; kept as the object's custom properties ``splatfit_...``.
+
+    Attributes:
+        run: The run's directory, or the PLY file.
+        formation: "blender" or "classic": what the splats were fitted to look right in; "" if unknown.
+        version: Splatfit's version.
+        splats: Number of splats when it was made.
+        psnr_db: On held-out views by the engine; None if unknown.
+    """
+
+    run: str = ""
+    formation: str = ""
+    version: str = ""
+    splats: int = 0
+    psnr_db: float | None = None
+
+
+@dataclass(frozen=True)
+class Added:
+    """What ``add_splats`` made.
+
+    Attributes:
+        object: The new object.
+        dropped: How many splats were left out, because they are not finite.
+        notes: What a person should know.
+    """
+
+    object: bpy.types.Object
+    dropped: int
+    notes: tuple[str, ...]
+
+
+def add_splats(
+    splats: Splats,
+    scene: bpy.types.Scene,
+    name: str = "Splats",
+    provenance: Provenance | None = None,
+) -> Added:
+    """Adds splats to a scene as one point-cloud object, in place: its transform is the identity.
+
+    Nothing else in the file changes: not the selection, the active object, the mode or other objects.
+
+    Args:
+        splats: The cloud, in world coordinates.
+        scene: Where the object goes: into the scene's own collection.
+        name: The object's name; Blender numbers it if it is taken.
+        provenance: Which run made it.
+
+    Raises:
+        UserError: No splat is left that could be drawn.
+    """
+    drawable, dropped = _drawable(splats)
+    object = point_cloud.new_object(name, encoding.attributes_of(drawable))
+    notes = [] if not dropped else [_dropped_note(dropped, len(splats))]
+    if not point_cloud.has_native_splats():
+        ellipsoids.show(object)
+        notes.append(_NO_NATIVE_SPLATS)
+    formation = (provenance.formation if provenance else "") or splats.metadata.get("formation", "")
+    if formation == "classic":
+        notes.append(
+            'These splats were fitted to web viewers (look "classic"): Blender blends in linear light and '
+            "shows translucent parts differently."
+        )
+    if provenance is not None:
+        set_provenance(object, provenance)
+    scene.collection.objects.link(object)
+    return Added(object, dropped, tuple(notes))
+
+
+def replace_splats(object: bpy.types.Object, splats: Splats) -> int:
+    """Replaces the splats of an object that ``add_splats`` made; its transform and materials stay.
+
+    Args:
+        object: A point-cloud object.
+        splats: The new cloud, in the object's own space.
+
+    Returns:
+        How many splats were left out, because they are not finite.
+
+    Raises:
+        UserError: The object is no local point cloud, or no splat is left that could be drawn.
+    """
+    if object.type != "POINTCLOUD" or object.data.library is not None:  # type: ignore[union-attr]
+        raise UserError(
+            f"{object.name!r} is not a point cloud of this file.", "Select a splat object of this file."
+        )
+    drawable, dropped = _drawable(splats)
+    attributes = encoding.attributes_of(drawable)
+    if point_cloud.can_resize():
+        point_cloud.fill(object.data, attributes)  # type: ignore[arg-type]
+    else:
+        _swap_data(object, attributes)
+    return dropped
+
+
+def read_splats(
+    object: bpy.types.Object,
+    *,
+    depsgraph: bpy.types.Depsgraph | None = None,
+    world: bool = False,
+) -> Splats:
+    """Returns the splats of an object.
+
+    Args:
+        object: A point cloud, or a mesh made of one, with the attributes of native splats.
+        depsgraph: Read the object as its modifiers leave it; None: as it is stored.
+        world: Apply the object's transform: to centres, scales, rotations and SH.
+
+    Returns:
+        The cloud, with the object's provenance as metadata. Means and SH are exactly what is stored;
+        opacities and scales passed through the activated float32 values that Blender keeps.
+
+    Raises:
+        UserError: The object holds no splats.
+    """
+    with _data_of(object, depsgraph) as (data, matrix):
+        splats = encoding.splats_of(point_cloud.read(data, object.name))
+    splats.metadata = {k: str(v) for k, v in _provenance_values(object).items() if v != ""}
+    return transforms.transform(splats, np.array(matrix)) if world else splats
+
+
+def is_splat_object(object: bpy.types.Object | None) -> bool:
+    """Tells whether an object holds splats, without reading them."""
+    if object is None or object.type not in ("POINTCLOUD", "MESH"):
+        return False
+    attributes: Any = object.data.attributes  # type: ignore[union-attr]
+    return all(name in attributes for name in encoding.REQUIRED)
+
+
+def set_provenance(object: bpy.types.Object, provenance: Provenance) -> None:
+    """Writes which run made an object into its custom properties."""
+    for name, value in asdict(provenance).items():
+        if value is not None:
+            object[_PROPERTY_PREFIX + name] = value
+
+
+def get_provenance(object: bpy.types.Object) -> Provenance:
+    """Returns which run made an object; defaults for what it does not say."""
+    return Provenance(**_provenance_values(object))
+
+
+def _provenance_values(object: bpy.types.Object) -> dict[str, Any]:
+    kinds: dict[str, Any] = {
+        "run": str,
+        "formation": str,
+        "version": str,
+        "splats": int,
+        "psnr_db": (int, float),
+    }
+    values = {name: object.get(_PROPERTY_PREFIX + name) for name in kinds}
+    return {name: value for name, value in values.items() if isinstance(value, kinds[name])}
+
+
+def _drawable(splats: Splats) -> tuple[Splats, int]:
+    drawable, dropped = encoding.drop_undrawable(splats)
+    if not len(drawable):
+        reason = f"none of its {dropped} splats is finite" if dropped else "it holds no splats"
+        raise UserError(f"There is nothing to draw: {reason}.", "Choose other splats, or fit anew.")
+    return drawable, dropped
+
+
+def _dropped_note(dropped: int, count: int) -> str:
+    return f"Left out {dropped} of {count} splats that are not finite."
+
+
+def _swap_data(object: bpy.types.Object, attributes: dict[str, encoding.Float32]) -> None:
+    """Gives the object new data with the old one's name and materials; the new data's own object goes."""
+    old: Any = object.data
+    made = point_cloud.new_object(old.name, attributes)
+    new: Any = made.data
+    for material in old.materials:
+        new.materials.append(material)
+    object.data = new
+    bpy.data.objects.remove(made)
+    if old.users == 0:
+        name = old.name
+        bpy.data.pointclouds.remove(old)
+        new.name = name
+
+
+@contextmanager
+def _data_of(object: bpy.types.Object, depsgraph: bpy.types.Depsgraph | None) -> Iterator[tuple[Any, Any]]:
+    """Yields the datablock to read and world_from_object."""
+    if object.type not in ("POINTCLOUD", "MESH"):
+        raise UserError(
+            f"{object.name!r} is not a splat object: it is of the type {object.type}.",
+            "Select a splat point cloud.",
+        )
+    if object.type == "MESH" and object.mode == "EDIT":
+        with _edited_mesh(object) as mesh:
+            yield mesh, object.matrix_world
+    elif depsgraph is None:
+        yield object.data, object.matrix_world
+    else:
+        evaluated = object.evaluated_get(depsgraph)
+        yield _evaluated_data(object, evaluated), evaluated.matrix_world
+
+
+@contextmanager
+def _edited_mesh(object: bpy.types.Object) -> Iterator[Any]:
+    """Yields the mesh as edit mode has it: its attributes can be read from a copy alone."""
+    object.update_from_editmode()
+    mesh: Any = object.data.copy()  # type: ignore[union-attr]
+    try:
+        yield mesh
+    finally:
+        bpy.data.meshes.remove(mesh)
+
+
+def _evaluated_data(object: bpy.types.Object, evaluated: bpy.types.Object) -> Any:
+    display = ellipsoids.modifier_of(object)
+    if display is None:
+        return evaluated.data
+    if len(object.modifiers) == 1:
+        return object.data
+    raise UserError(
+        f"The modifiers of {object.name!r} cannot be read through its display modifier.",
+        f"Apply the modifiers in front of {display.name!r}, or read the object without modifiers.",
+    )
