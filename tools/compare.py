@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from splat_engine.fit.data import read_exr_rgba
+from splat_engine.fit.exr import read_layers
 from splat_engine.formats.capture import read_capture
 from splat_engine.formats.files import read_json, write_json
 
@@ -46,7 +46,8 @@ def extract(capture_dir: Path, engine_dir: Path, blender_dir: Path, work: Path) 
         for source, path in zip(SOURCES, paths, strict=True):
             if not path.is_file():
                 continue
-            rgba = read_exr_rgba(path)
+            size = (view.camera.width, view.camera.height)
+            rgba = read_layers(path, ("Combined",), size)["Combined"].astype(np.float32)
             for kind, backdrop in (("figures", 0.0), ("shown", BACKDROP_LINEAR)):
                 folder = work / kind / source
                 folder.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,9 @@ def principled(name: str, color: tuple[float, float, float], **inputs: float) ->
     return material
 
 
-def add_color_ramp(material: bpy.types.Material, texture: str, settings: dict[str, float], stops: list) -> None:
+def add_color_ramp(
+    material: bpy.types.Material, texture: str, settings: dict[str, float], stops: list
+) -> None:
     """Feeds the base colour from a procedural texture in object coordinates through a colour ramp."""
     tree = material.node_tree
     coordinates = tree.nodes.new("ShaderNodeTexCoord")
@@ -48,7 +50,9 @@ def add_color_ramp(material: bpy.types.Material, texture: str, settings: dict[st
     tree.links.new(ramp.outputs["Color"], tree.nodes["Principled BSDF"].inputs["Base Color"])
 
 
-def finish(obj: bpy.types.Object, material: bpy.types.Material, name: str, *, levels: int = 0) -> bpy.types.Object:
+def finish(
+    obj: bpy.types.Object, material: bpy.types.Material, name: str, *, levels: int = 0
+) -> bpy.types.Object:
     """Names an object, gives it a material, smooth shading and subdivision."""
     obj.name = name
     obj.data.materials.append(material)
@@ -63,37 +67,60 @@ def finish(obj: bpy.types.Object, material: bpy.types.Material, name: str, *, le
 def build_turntable() -> None:
     """A round plinth of veined stone with a thin brass rim."""
     stone = principled("Stone", (0.4, 0.3, 0.25), Roughness=0.55)
-    veins = [(0.30, (0.035, 0.075, 0.095)), (0.5, (0.10, 0.22, 0.25)), (0.62, (0.50, 0.52, 0.44)), (0.72, (0.12, 0.2, 0.2))]
-    add_color_ramp(stone, "ShaderNodeTexNoise", {"Scale": 2.2, "Detail": 6.0, "Roughness": 0.62, "Distortion": 1.4}, veins)
+    veins = [
+        (0.30, (0.035, 0.075, 0.095)),
+        (0.5, (0.10, 0.22, 0.25)),
+        (0.62, (0.50, 0.52, 0.44)),
+        (0.72, (0.12, 0.2, 0.2)),
+    ]
+    add_color_ramp(
+        stone,
+        "ShaderNodeTexNoise",
+        {"Scale": 2.2, "Detail": 6.0, "Roughness": 0.62, "Distortion": 1.4},
+        veins,
+    )
     bpy.ops.mesh.primitive_cylinder_add(vertices=96, radius=1.5, depth=0.22, location=(0, 0, -0.11))
     plinth = bpy.context.object
     bevel = plinth.modifiers.new("Bevel", "BEVEL")
     bevel.width, bevel.segments, bevel.angle_limit = 0.05, 4, math.radians(40)
     finish(plinth, stone, "Plinth")
     brass = principled("Brass", (0.95, 0.62, 0.22), Metallic=1.0, Roughness=0.28)
-    bpy.ops.mesh.primitive_torus_add(major_radius=1.5, minor_radius=0.03, major_segments=96, location=(0, 0, -0.11))
+    bpy.ops.mesh.primitive_torus_add(
+        major_radius=1.5, minor_radius=0.03, major_segments=96, location=(0, 0, -0.11)
+    )
     finish(bpy.context.object, brass, "Rim")
 
 
 def build_suzanne() -> None:
     """The monkey in lacquered red: curved, glossy, with a clear coat."""
     lacquer = principled("Lacquer", (0.55, 0.025, 0.02), Roughness=0.32, Coat_Weight=0.6, Coat_Roughness=0.12)
-    bpy.ops.mesh.primitive_monkey_add(size=1.35, location=(-0.12, 0.22, 0.62), rotation=(math.radians(-14), 0, math.radians(24)))
+    bpy.ops.mesh.primitive_monkey_add(
+        size=1.35, location=(-0.12, 0.22, 0.62), rotation=(math.radians(-14), 0, math.radians(24))
+    )
     finish(bpy.context.object, lacquer, "Suzanne", levels=2)
 
 
 def build_sphere() -> None:
     """A ball with a fine painted texture."""
     paint = principled("Glaze", (0.8, 0.8, 0.8), Roughness=0.4)
-    bands = [(0.08, (0.02, 0.10, 0.34)), (0.3, (0.86, 0.82, 0.70)), (0.7, (0.88, 0.82, 0.68)), (0.92, (0.75, 0.24, 0.03))]
+    bands = [
+        (0.08, (0.02, 0.10, 0.34)),
+        (0.3, (0.86, 0.82, 0.70)),
+        (0.7, (0.88, 0.82, 0.68)),
+        (0.92, (0.75, 0.24, 0.03)),
+    ]
     add_color_ramp(paint, "ShaderNodeTexWave", {"Scale": 3.2, "Distortion": 6.0, "Detail": 2.0}, bands)
-    bpy.ops.mesh.primitive_uv_sphere_add(segments=64, ring_count=32, radius=0.34, location=(0.86, -0.52, 0.34))
+    bpy.ops.mesh.primitive_uv_sphere_add(
+        segments=64, ring_count=32, radius=0.34, location=(0.86, -0.52, 0.34)
+    )
     finish(bpy.context.object, paint, "Painted Ball")
 
 
 def build_candle() -> None:
     """A candle of translucent wax, and its flame."""
-    wax = principled("Wax", (0.93, 0.80, 0.62), Roughness=0.45, Subsurface_Weight=0.0, Transmission_Weight=0.0)
+    wax = principled(
+        "Wax", (0.93, 0.80, 0.62), Roughness=0.45, Subsurface_Weight=0.0, Transmission_Weight=0.0
+    )
     tree = wax.node_tree
     translucent = tree.nodes.new("ShaderNodeBsdfTranslucent")
     translucent.inputs["Color"].default_value = (0.95, 0.62, 0.34, 1.0)
@@ -109,7 +136,9 @@ def build_candle() -> None:
     finish(candle, wax, "Candle")
     flame = principled("Flame", (1, 0.5, 0.1), Emission_Strength=2.2)
     flame.node_tree.nodes["Principled BSDF"].inputs["Emission Color"].default_value = (1.0, 0.45, 0.12, 1.0)
-    bpy.ops.mesh.primitive_uv_sphere_add(segments=32, ring_count=16, radius=0.065, location=(0.88, 0.62, 0.85))
+    bpy.ops.mesh.primitive_uv_sphere_add(
+        segments=32, ring_count=16, radius=0.065, location=(0.88, 0.62, 0.85)
+    )
     bpy.context.object.scale = (1, 1, 2.0)
     finish(bpy.context.object, flame, "Flame")
 
@@ -136,7 +165,9 @@ def blade_mesh() -> bpy.types.Mesh:
     """One bent blade of grass, five quads long."""
     mesh = bpy.data.meshes.new("Blade")
     steps = 6
-    rings = [(0.022 * (1 - i / steps) + 0.002, 0.16 * (i / steps) ** 2, 0.62 * i / steps) for i in range(steps)]
+    rings = [
+        (0.022 * (1 - i / steps) + 0.002, 0.16 * (i / steps) ** 2, 0.62 * i / steps) for i in range(steps)
+    ]
     vertices = [(side * width, bend, height) for width, bend, height in rings for side in (-1, 1)]
     faces = [(2 * i, 2 * i + 1, 2 * i + 3, 2 * i + 2) for i in range(steps - 1)]
     mesh.from_pydata(vertices, [], faces)
@@ -185,7 +216,10 @@ def build_light() -> None:
     world = bpy.data.worlds.new("World")
     world.use_nodes = True
     background = world.node_tree.nodes["Background"]
-    background.inputs["Color"].default_value, background.inputs["Strength"].default_value = (0.30, 0.40, 0.55, 1), 0.35
+    background.inputs["Color"].default_value, background.inputs["Strength"].default_value = (
+        (0.30, 0.40, 0.55, 1),
+        0.35,
+    )
     bpy.context.scene.world = world
 
 
@@ -203,7 +237,16 @@ def build_camera() -> None:
 def build(path: Path) -> None:
     """Builds the scene in an empty file and saves it."""
     bpy.ops.wm.read_factory_settings(use_empty=True)
-    for part in (build_turntable, build_suzanne, build_sphere, build_candle, build_wire, build_grass, build_light, build_camera):
+    for part in (
+        build_turntable,
+        build_suzanne,
+        build_sphere,
+        build_candle,
+        build_wire,
+        build_grass,
+        build_light,
+        build_camera,
+    ):
         part()
     scene = bpy.context.scene
     scene.render.engine = "CYCLES"
