@@ -48,7 +48,7 @@ def setting(
 
 
 Device = Literal["auto", "cpu", "cuda"]
-Rig = Literal["scene", "selected", "sphere", "dome", "ring"]
+Rig = Literal["scene", "selected", "active", "markers", "sphere", "dome", "ring"]
 Target = Literal["auto", "linear", "display"]
 StrategyName = Literal["none", "adaptive"]
 
@@ -58,7 +58,10 @@ class CaptureSettings:
     """How views of the scene are chosen and rendered."""
 
     rig: Rig = setting(
-        "sphere", "Cameras", "Where the views come from: the scene's cameras, the selected ones, or a rig."
+        "sphere",
+        "Cameras",
+        "Where the views come from: all cameras of the scene, the selected ones, the active one, each camera bound "
+        "to a timeline marker at its frame, or a rig around the target.",
     )
     views: int = setting(60, "Views", "Number of views of a rig.", minimum=1, maximum=100000)
     target: str = setting(
@@ -84,6 +87,9 @@ class CaptureSettings:
         unit="scene units",
         minimum=0,
     )
+    elevation_deg: float = setting(
+        20.0, "Elevation", "Height of a ring's cameras over the target's middle.", unit="degrees", minimum=-89, maximum=89
+    )  # fmt: skip
     margin: float = setting(
         1.1, "Margin", "Room around the target where the distance is automatic.", minimum=0.1, maximum=100
     )
