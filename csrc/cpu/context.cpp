@@ -12,8 +12,8 @@ namespace {
 
 constexpr int KEPT = 4;  // more than a training step has in flight; the rest is given back to the system
 std::mutex store_mutex;
-Context* store[KEPT];
-int stored = 0;
+Context* store[CONTEXT_KINDS][KEPT];
+int stored[CONTEXT_KINDS];
 
 void destroy(Context* context) {
     for (void* memory : context->memory) deallocate(memory);
@@ -22,20 +22,23 @@ void destroy(Context* context) {
 
 }  // namespace
 
-Context* context_acquire() {
+Context* context_acquire(ContextKind kind) {
     {
         std::lock_guard<std::mutex> lock(store_mutex);
-        if (stored > 0) return store[--stored];
+        if (stored[kind] > 0) return store[kind][--stored[kind]];
     }
-    return new (std::nothrow) Context{};
+    Context* context = new (std::nothrow) Context{};
+    if (context) context->kind = kind;
+    return context;
 }
 
 void context_release(Context* context) {
     if (!context) return;
     {
         std::lock_guard<std::mutex> lock(store_mutex);
-        if (stored < KEPT) {
-            store[stored++] = context;
+        int& count = stored[context->kind];
+        if (count < KEPT) {
+            store[context->kind][count++] = context;
             return;
         }
     }
@@ -59,5 +62,6 @@ SPLAT_EXPORT void splat_context_free(void* context) { splat::context_release(sta
 SPLAT_EXPORT void splat_trim_memory() {
     using namespace splat;
     std::lock_guard<std::mutex> lock(store_mutex);
-    while (stored > 0) destroy(store[--stored]);
+    for (int kind = 0; kind < CONTEXT_KINDS; ++kind)
+        while (stored[kind] > 0) destroy(store[kind][--stored[kind]]);
 }

@@ -1,0 +1,339 @@
+// From splats to tile lists, in five phases, all threaded and all independent of the number of threads:
+//   1. prepare: drop what cannot draw, factor the conics, write records, tile rectangles and depth keys (splat order)
+//   2. sort: stable radix sort of the depth keys, so that ties keep the order of the splats
+//   3. cover: for each splat, front to back, the exact block mask in each tile it touches: a list a thread
+//   4. offsets: where each thread's pairs of each tile begin
+//   5. scatter: the lists into the tiles' places, stable
+// A mask is made once and both counted and scattered, so counts and entries cannot disagree.
+#include "rasterize.h"
+#include "sort.h"
+
+SPLAT_BEGIN_ISA
+
+namespace {
+
+enum ScratchSlot { SCRATCH_ITEMS, SCRATCH_ITEMS_SWAP, SCRATCH_BOUNDS, SCRATCH_PAIRS, SCRATCH_COUNTS, SCRATCH_THREADS };
+
+// A splat's footprint in tiles, and its reach in pixels.
+template <class T>
+struct alignas(16 * sizeof(T)) Bounds {
+    T reach_squared;              // u^2 + v^2 at alpha = ALPHA_MIN, a little more
+    T reach_y;                    // px above and below the mean, padded
+    T extreme_y;                  // dy where the right border is farthest out; the left one's is -extreme_y
+    T pad_x;                      // px
+    int32_t tile_x0, tile_y0, tile_x1, tile_y1;  // half open
+    int64_t area() const { return int64_t(tile_x1 - tile_x0) * (tile_y1 - tile_y0); }
+};
+
+struct Pair {
+    uint64_t mask;
+    int32_t splat;
+    int32_t tile;
+};
+
+// ---------------------------------------------------------------------------------------------- 1. prepare
+
+template <class T>
+struct Preparer {
+    using M = Simd<T>;
+    using V = typename M::V;
+    using Shape = TileShape<T>;
+    static constexpr int LANES = M::LANES;
+
+    const RasterizeFwdArgs<T>& args;
+    Record<T>* records;
+    Bounds<T>* bounds;
+    SortItem<T>* items;
+    int tiles_x, tiles_y;
+
+    // One vector of splats; returns how many of them can draw.
+    int64_t operator()(int64_t first, int lanes) const {
+        alignas(64) T in[6][LANES];
+                bool drawn[LANES];
+        for (int lane = 0; lane < LANES; ++lane) {
+            const int64_t i = first + (lane < lanes ? lane : 0);
+            const T a = args.conics[3 * i], b = args.conics[3 * i + 1], c = args.conics[3 * i + 2];
+            const T o = args.opacities[i];
+            const double determinant = double(a) * double(c) - double(b) * double(b);
+            const T schur = T(determinant / double(a));
+            T zero = (args.means2d[2 * i] + args.means2d[2 * i + 1]) * T(0) + (args.depths[i] + a + b + c + o) * T(0);
+            for (int k = 0; k < args.channels; ++k) zero += args.features[args.channels * i + k] * T(0);
+            // `zero` is NaN where any input is not finite (or so large that a sum overflows), and then equals nothing.
+            drawn[lane] = lane < lanes && zero == 0 && a > 0 && determinant > 0 && schur > 0 && o >= T(ALPHA_MIN);
+            // A dropped splat's lane computes with harmless numbers.
+            in[0][lane] = drawn[lane] ? args.means2d[2 * i] : T(0);
+            in[1][lane] = drawn[lane] ? args.means2d[2 * i + 1] : T(0);
+            in[2][lane] = drawn[lane] ? a : T(1);
+            in[3][lane] = drawn[lane] ? b : T(0);
+            in[4][lane] = drawn[lane] ? o : T(1);
+            in[5][lane] = drawn[lane] ? schur : T(1);
+        }
+        const V mean_x = M::load(in[0]), mean_y = M::load(in[1]);
+        const ConicFactor<V> factor = conic_factor<M>(M::load(in[2]), M::load(in[3]), M::load(in[5]));
+        const V log2_opacity = M::log2(M::load(in[4]));
+        // Outside this reach alpha < ALPHA_MIN by more than the rounding of the inner loops.
+        const V reach_squared = M::max(log2_opacity + T(LOG2_255), V{}) * T(1 + 1e-5) + T(1e-4);
+        const V reach = M::sqrt(reach_squared);
+        const V slope = M::sqrt(factor.u_y * factor.u_y + factor.v_y * factor.v_y);
+        const V reach_y = reach / factor.v_y;
+        const V reach_x = reach_y * slope / factor.u_x;
+        // What rounding can shift in px: coordinates in the image, and u where u_x dx and u_y dy cancel.
+        constexpr T ROUNDING = T(8) * (sizeof(T) == 4 ? T(1.2e-7) : T(2.3e-16));
+        const V pad_y = (M::max(mean_y, -mean_y) + reach_y) * ROUNDING;
+        const V shear = factor.u_y * reach_y / factor.u_x;
+        const V pad_x = (M::max(mean_x, -mean_x) + reach_x + M::max(shear, -shear)) * ROUNDING;
+        const V extreme_y = -factor.u_y * reach_y / slope;
+        const V x0 = tile_edge(mean_x - reach_x - pad_x, Shape::WIDTH, tiles_x);
+        const V x1 = tile_edge(mean_x + reach_x + pad_x, Shape::WIDTH, tiles_x);
+        const V y0 = tile_edge(mean_y - reach_y - pad_y, Shape::HEIGHT, tiles_y);
+        const V y1 = tile_edge(mean_y + reach_y + pad_y, Shape::HEIGHT, tiles_y);
+        int64_t kept = 0;
+        for (int lane = 0; lane < lanes; ++lane) {
+            const int64_t i = first + lane;
+            Bounds<T>& box = bounds[i];
+            box = {reach_squared[lane], reach_y[lane] + pad_y[lane], extreme_y[lane], pad_x[lane],
+                   int32_t(x0[lane]),   int32_t(y0[lane]),          int32_t(x1[lane]) + 1, int32_t(y1[lane]) + 1};
+            const bool inside = mean_x[lane] + (reach_x + pad_x)[lane] > 0 && mean_x[lane] - (reach_x + pad_x)[lane] < args.width &&
+                                mean_y[lane] + (reach_y + pad_y)[lane] > 0 && mean_y[lane] - (reach_y + pad_y)[lane] < args.height;
+            const bool usable = drawn[lane] && inside;
+            kept += usable;
+            items[i] = {usable ? SortItem<T>::key_of(args.depths[i]) : SortItem<T>::LAST, int32_t(i)};
+            if (!usable) continue;
+            Record<T>& record = records[i];
+            record.mean_x = mean_x[lane];
+            record.mean_y = mean_y[lane];
+            record.u_x = factor.u_x[lane];
+            record.u_y = factor.u_y[lane];
+            record.v_y = factor.v_y[lane];
+            record.log2_opacity = log2_opacity[lane];
+            for (int k = 0; k < MAX_CHANNELS; ++k)
+                record.features[k] = k < args.channels ? args.features[args.channels * i + k] : T(0);
+        }
+        return kept;
+    }
+
+    // Index of the tile that holds a pixel coordinate, as a number in [0, tiles).
+    static V tile_edge(V pixel, int size, int tiles) {
+        return M::min(M::max(pixel * (T(1) / T(size)), V{}), M::broadcast(T(tiles - 1)));
+    }
+};
+
+// ---------------------------------------------------------------------------------------------- 3. cover
+
+// Masks of one splat in one row of tiles. A band is the pixel rows of one row of blocks; all bands at once, one a lane.
+template <class T>
+struct Cover {
+    static constexpr int BANDS = Simd<T>::LANES < BLOCKS ? Simd<T>::LANES : BLOCKS;
+    static constexpr int PARTS = BLOCKS / BANDS;
+    using M = Simd<T, BANDS>;
+    using V = typename M::V;
+    using Shape = TileShape<T>;
+    typedef int32_t Int __attribute__((vector_size(BANDS * 4)));
+    typedef uint8_t Byte __attribute__((vector_size(BANDS)));
+
+    Int first[PARTS], end[PARTS];  // block columns of the image, half open; first = end where a band is not touched
+
+    SPLAT_FN Cover(const Record<T>& r, const Bounds<T>& box, int tile_y, int block_columns) {
+        const T inverse = T(1) / r.u_x;
+        for (int part = 0; part < PARTS; ++part) {
+            V top;
+            for (int lane = 0; lane < BANDS; ++lane)
+                top[lane] = T((tile_y * BLOCKS + part * BANDS + lane) * Shape::BLOCK_HEIGHT) + T(0.5);
+            top = top - r.mean_y;
+            const V bottom = top + T(Shape::BLOCK_HEIGHT - 1);
+            const V low = M::max(top, M::broadcast(-box.reach_y)), high = M::min(bottom, M::broadcast(box.reach_y));
+            const auto touched = low <= high;
+            const V right = border(r, box, low, high, box.extreme_y, T(1), inverse) + box.pad_x;
+            const V left = border(r, box, low, high, -box.extreme_y, T(-1), inverse) - box.pad_x;
+            // Block b holds pixel centres from BLOCK_WIDTH b + 0.5 to BLOCK_WIDTH (b + 1) - 0.5.
+            // Clamped so that NaN (a splat too large for T) means all blocks.
+            const V columns = M::broadcast(T(block_columns));
+            const V before = blocks_before(r.mean_x + left - T(Shape::BLOCK_WIDTH - 0.5));
+            const V upto = blocks_before(r.mean_x + right - T(0.5));
+            first[part] = __builtin_convertvector(M::min(M::max(before, V{}), columns), Int);
+            end[part] = __builtin_convertvector(M::max(M::min(upto, columns), V{}), Int);
+            const Int mask = __builtin_convertvector(touched, Int);
+            end[part] = (end[part] > first[part]) & mask ? end[part] : first[part];
+        }
+    }
+
+    // Farthest x of one side of the ellipse, relative to the mean, over dy in [low, high].
+    static SPLAT_FN V border(const Record<T>& r, const Bounds<T>& box, V low, V high, T extreme_y, T side, T inverse) {
+        const V dy = M::min(M::max(M::broadcast(extreme_y), low), high);
+        const V v = dy * r.v_y;
+        const V u = M::sqrt(M::max(box.reach_squared - v * v, V{})) * side;
+        return (u - r.u_y * dy) * inverse;
+    }
+
+    // Number of blocks that begin at or before a position in px, not yet rounded down.
+    static SPLAT_FN V blocks_before(V position) { return position * (T(1) / T(Shape::BLOCK_WIDTH)) + T(1); }
+
+    SPLAT_FN uint64_t mask(int tile_x) const {
+        uint64_t bits = 0;
+        for (int part = 0; part < PARTS; ++part) {
+            const Int from = clamp(first[part] - tile_x * BLOCKS), to = clamp(end[part] - tile_x * BLOCKS);
+            const Int one = Int{} + 1;
+            const Byte row = __builtin_convertvector((one << to) - (one << from), Byte);
+            uint64_t packed = 0;
+            std::memcpy(&packed, &row, sizeof row);
+            bits |= packed << (8 * BANDS * part);
+        }
+        return bits;
+    }
+
+    static SPLAT_FN Int clamp(Int x) {
+        x = x > 0 ? x : Int{};
+        return x < BLOCKS ? x : Int{} + BLOCKS;
+    }
+};
+
+// ---------------------------------------------------------------------------------------------- all phases
+
+template <class T>
+struct Binner {
+    const RasterizeFwdArgs<T>& args;
+    Context* saved;
+    Context* scratch;
+    int tiles_x, tiles_y;
+    int threads;
+    int64_t tiles = int64_t(tiles_x) * tiles_y;
+
+    Record<T>* records = nullptr;
+    Bounds<T>* bounds = nullptr;
+    SortItem<T>* items = nullptr;
+    SortItem<T>* swap = nullptr;
+    Buffer<int32_t> sort_counts{};
+    int64_t* starts = nullptr;   // [threads + 1] first slot of each thread's list of pairs
+    int64_t* lengths = nullptr;  // [threads] pairs in each list
+    int32_t* counts = nullptr;   // [threads][tiles] pairs of a thread in a tile, then cursors
+    int64_t drawn = 0;           // splats that were not dropped
+
+    static constexpr int64_t LEAST = 2048;  // splats a thread, below which a thread costs more than it saves
+
+    template <class U>
+    bool reserve(Context* context, int slot, int64_t count, U*& memory) {
+        memory = static_cast<U*>(context_reserve(context, slot, size_t(count > 0 ? count : 1) * sizeof(U)));
+        return memory != nullptr;
+    }
+
+    int run() {
+        const int64_t count = args.count;
+        if (!reserve(saved, SAVED_RECORDS, count, records) || !reserve(scratch, SCRATCH_BOUNDS, count, bounds) ||
+            !reserve(scratch, SCRATCH_ITEMS, count, items) || !reserve(scratch, SCRATCH_ITEMS_SWAP, count, swap) ||
+            !reserve(scratch, SCRATCH_COUNTS, tiles * threads, counts) ||
+            !reserve(scratch, SCRATCH_THREADS, 2 * threads + 1, starts))
+            return out_of_memory();
+        lengths = starts + threads + 1;
+        prepare();
+        if (!sort_items(items, swap, count, threads, sort_counts)) return out_of_memory();
+        return cover_and_scatter();
+    }
+
+    int out_of_memory() { return fail(STATUS_OUT_OF_MEMORY, "no memory to bin %lld splats", (long long)args.count); }
+
+    void prepare() {
+        const Preparer<T> prepare_vector{args, records, bounds, items, tiles_x, tiles_y};
+        constexpr int LANES = Preparer<T>::LANES;
+        on_threads(threads, [&](int thread, int parts) {
+            const Range range = split(args.count, thread, parts, LANES);
+            int64_t kept = 0;
+            for (int64_t i = range.begin; i < range.end; i += LANES)
+                kept += prepare_vector(i, range.end - i < LANES ? int(range.end - i) : LANES);
+            lengths[thread] = kept;
+        });
+        drawn = 0;
+        for (int thread = 0; thread < threads; ++thread) drawn += lengths[thread];
+    }
+
+    int cover_and_scatter() {
+        on_threads(threads, [&](int thread, int parts) {
+            const Range range = split(drawn, thread, parts);
+            int64_t bound = 0;
+            for (int64_t rank = range.begin; rank < range.end; ++rank) bound += bounds[items[rank].index].area();
+            starts[thread + 1] = bound;
+        });
+        starts[0] = 0;
+        for (int thread = 0; thread < threads; ++thread) starts[thread + 1] += starts[thread];
+        Pair* pairs;
+        if (!reserve(scratch, SCRATCH_PAIRS, starts[threads], pairs)) return out_of_memory();
+        on_threads(threads, [&](int thread, int parts) {
+            lengths[thread] = cover(split(drawn, thread, parts), counts + thread * tiles, pairs + starts[thread]);
+        });
+        int64_t* tile_starts;
+        int64_t* tile_costs;
+        if (!reserve(saved, SAVED_TILE_STARTS, tiles + 1, tile_starts) || !reserve(saved, SAVED_TILE_COSTS, tiles, tile_costs))
+            return out_of_memory();
+        int64_t total = 0;
+        for (int64_t tile = 0; tile < tiles; ++tile) {
+            tile_starts[tile] = total;
+            for (int thread = 0; thread < threads; ++thread) {
+                const int32_t here = counts[thread * tiles + tile];
+                counts[thread * tiles + tile] = int32_t(total - tile_starts[tile]);
+                total += here;
+            }
+        }
+        tile_starts[tiles] = total;
+        uint64_t* masks;
+        int32_t* splats;
+        if (!reserve(saved, SAVED_MASKS, total, masks) || !reserve(saved, SAVED_SPLATS, total, splats)) return out_of_memory();
+        on_threads(threads, [&](int thread, int) {
+            int32_t* cursor = counts + thread * tiles;
+            const Pair* list = pairs + starts[thread];
+            for (int64_t k = 0; k < lengths[thread]; ++k) {
+                const int64_t slot = tile_starts[list[k].tile] + cursor[list[k].tile]++;
+                masks[slot] = list[k].mask;
+                splats[slot] = list[k].splat;
+            }
+        });
+        return STATUS_OK;
+    }
+
+    // Lists the pairs of splats [range) in depth order, and counts them by tile; returns their number.
+    int64_t cover(Range range, int32_t* tile_counts, Pair* list) const {
+        std::memset(tile_counts, 0, size_t(tiles) * sizeof(int32_t));
+        const int block_columns = (args.width + TileShape<T>::BLOCK_WIDTH - 1) / TileShape<T>::BLOCK_WIDTH;
+        Pair* next = list;
+        for (int64_t rank = range.begin; rank < range.end; ++rank) {
+            constexpr int AHEAD = 8;  // splats in depth order lie anywhere in memory
+            if (rank + AHEAD < range.end) {
+                __builtin_prefetch(&records[items[rank + AHEAD].index]);
+                __builtin_prefetch(&bounds[items[rank + AHEAD].index]);
+            }
+            const int32_t splat = items[rank].index;
+            const Bounds<T>& box = bounds[splat];
+            for (int tile_y = box.tile_y0; tile_y < box.tile_y1; ++tile_y) {
+                const Cover<T> row(records[splat], box, tile_y, block_columns);
+                for (int tile_x = box.tile_x0; tile_x < box.tile_x1; ++tile_x) {
+                    const uint64_t mask = row.mask(tile_x);
+                    const int32_t tile = tile_y * tiles_x + tile_x;
+                    *next = {mask, splat, tile};
+                    next += mask != 0;
+                    tile_counts[tile] += mask != 0;
+                }
+            }
+        }
+        return next - list;
+    }
+};
+
+template <class T>
+int run_bin(const RasterizeFwdArgs<T>& args, Context* saved) {
+    using Shape = TileShape<T>;
+    const ContextOwner scratch(CONTEXT_FORWARD_SCRATCH);
+    if (!scratch.get()) return fail(STATUS_OUT_OF_MEMORY, "no memory for a scratch context");
+    const int64_t useful = args.count / Binner<T>::LEAST;
+    return Binner<T>{args,
+                     saved,
+                     scratch.get(),
+                     tiles_along(args.width, Shape::WIDTH),
+                     tiles_along(args.height, Shape::HEIGHT),
+                     useful < 1 ? 1 : useful < thread_count() ? int(useful) : thread_count()}
+        .run();
+}
+
+}  // namespace
+
+int bin_splats(const RasterizeFwdArgs<float>& args, Context* saved) { return run_bin(args, saved); }
+int bin_splats(const RasterizeFwdArgs<double>& args, Context* saved) { return run_bin(args, saved); }
+
+SPLAT_END_ISA

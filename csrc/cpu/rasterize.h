@@ -1,0 +1,157 @@
+// What binning and both raster passes share: tile geometry, the splat record, and the saved state.
+//
+// The image is cut into macro tiles of 8x8 blocks; a block is the set of pixels of one vector (4x4 pixels for 16 lanes, so
+// tiles of 32x32). Each (splat, tile) pair carries one 64-bit mask of the blocks that the splat's ellipse touches: bit
+// 8 * block row + block column.
+#pragma once
+
+#include "../include/blend.h"
+#include "context.h"
+#include "kernels.h"
+#include "vec.h"
+
+SPLAT_BEGIN_ISA
+
+constexpr int BLOCKS = 8;                    // blocks along either side of a tile
+constexpr int TILE_BLOCKS = BLOCKS * BLOCKS;  // bits of a mask
+constexpr int MAX_CHANNELS = 8;               // wider features are rasterized in groups, by the caller
+constexpr int MAX_IMAGE_SIZE = 1 << 18;       // px a side
+constexpr int PREFETCH = 8;                   // pairs ahead whose records are fetched: some 200 ns of work
+
+template <class T>
+struct TileShape {
+    static constexpr int LANES = Simd<T>::LANES;
+    static constexpr int BLOCK_WIDTH = LANES >= 16 ? 4 : LANES >= 8 ? 4 : 2;
+    static constexpr int BLOCK_HEIGHT = LANES / BLOCK_WIDTH;
+    static constexpr int WIDTH = BLOCKS * BLOCK_WIDTH;
+    static constexpr int HEIGHT = BLOCKS * BLOCK_HEIGHT;
+};
+
+// Everything the inner loops need of one splat: 16 scalars, one cache line in float.
+template <class T>
+struct alignas(16 * sizeof(T)) Record {
+    T mean_x, mean_y;     // px
+    T u_x, u_y, v_y;      // conic factor (blend.h)
+    T log2_opacity;
+    T features[MAX_CHANNELS];
+    T spare[2];
+};
+static_assert(sizeof(Record<float>) == 64, "one cache line");
+
+// Slots of a CONTEXT_SAVED context.
+enum SavedSlot { SAVED_RECORDS, SAVED_TILE_STARTS, SAVED_MASKS, SAVED_SPLATS, SAVED_TILE_COSTS };
+enum SavedNumber { SAVED_COUNT, SAVED_WIDTH, SAVED_HEIGHT, SAVED_CHANNELS, SAVED_SCALAR_BYTES };
+
+// The binned splats: for each tile, row by row, its pairs from front to back.
+template <class T>
+struct Binned {
+    int tiles_x, tiles_y;
+    const Record<T>* records;     // [count], by splat index; undefined for splats that were dropped
+    const int64_t* tile_starts;   // [tiles + 1]
+    const uint64_t* masks;        // [pairs]
+    const int32_t* splats;        // [pairs]
+    int64_t* tile_costs;          // [tiles] work that the forward found in each tile, for the backward's split
+    int64_t tiles() const { return int64_t(tiles_x) * tiles_y; }
+};
+
+inline int tiles_along(int pixels, int tile) {
+    return (pixels + tile - 1) / tile;
+}
+
+// View of a context that the forward has filled.
+template <class T>
+inline Binned<T> binned_view(const Context* saved) {
+    using Shape = TileShape<T>;
+    return {tiles_along(int(saved->numbers[SAVED_WIDTH]), Shape::WIDTH),
+            tiles_along(int(saved->numbers[SAVED_HEIGHT]), Shape::HEIGHT),
+            static_cast<const Record<T>*>(saved->memory[SAVED_RECORDS]),
+            static_cast<const int64_t*>(saved->memory[SAVED_TILE_STARTS]),
+            static_cast<const uint64_t*>(saved->memory[SAVED_MASKS]),
+            static_cast<const int32_t*>(saved->memory[SAVED_SPLATS]),
+            static_cast<int64_t*>(saved->memory[SAVED_TILE_COSTS])};
+}
+
+// Sorts and bins the splats into `saved` (bin_kernel.cpp). Returns a Status.
+int bin_splats(const RasterizeFwdArgs<float>& args, Context* saved);
+int bin_splats(const RasterizeFwdArgs<double>& args, Context* saved);
+
+// Pixel geometry of one tile.
+template <class T>
+struct Tile {
+    using Shape = TileShape<T>;
+    using M = Simd<T>;
+    int x0, y0;                              // px of its corner
+    int columns, rows;                       // pixels inside the image
+    typename M::V center_x[BLOCKS], center_y[BLOCKS];  // pixel centres of each block column and row
+
+    Tile(const Binned<T>& binned, int64_t index, int width, int height) {
+        x0 = int(index % binned.tiles_x) * Shape::WIDTH;
+        y0 = int(index / binned.tiles_x) * Shape::HEIGHT;
+        columns = width - x0 < Shape::WIDTH ? width - x0 : Shape::WIDTH;
+        rows = height - y0 < Shape::HEIGHT ? height - y0 : Shape::HEIGHT;
+        for (int lane = 0; lane < M::LANES; ++lane) {
+            for (int block = 0; block < BLOCKS; ++block) {
+                center_x[block][lane] = T(x0 + block * Shape::BLOCK_WIDTH + lane % Shape::BLOCK_WIDTH) + T(0.5);
+                center_y[block][lane] = T(y0 + block * Shape::BLOCK_HEIGHT + lane / Shape::BLOCK_WIDTH) + T(0.5);
+            }
+        }
+    }
+
+    // Blocks with at least one pixel inside the image.
+    uint64_t blocks_inside() const {
+        const int across = (columns + Shape::BLOCK_WIDTH - 1) / Shape::BLOCK_WIDTH;
+        const int down = (rows + Shape::BLOCK_HEIGHT - 1) / Shape::BLOCK_HEIGHT;
+        uint64_t inside = 0;
+        for (int row = 0; row < down; ++row) inside |= ((uint64_t(1) << across) - 1) << (BLOCKS * row);
+        return inside;
+    }
+
+    // body(x, y, block, lane) for each pixel inside the image, x and y relative to the corner.
+    template <class Body>
+    void for_each_pixel(Body&& body) const {
+        for (int y = 0; y < rows; ++y)
+            for (int x = 0; x < columns; ++x)
+                body(x, y, y / Shape::BLOCK_HEIGHT * BLOCKS + x / Shape::BLOCK_WIDTH,
+                     y % Shape::BLOCK_HEIGHT * Shape::BLOCK_WIDTH + x % Shape::BLOCK_WIDTH);
+    }
+};
+
+// u, v and alpha before the clamp of one splat in one block.
+template <class T>
+struct Footprint {
+    using M = Simd<T>;
+    using V = typename M::V;
+    V mean_x, mean_y, u_x, u_y, v_y, log2_opacity;
+
+    explicit SPLAT_FN Footprint(const Record<T>& r)
+        : mean_x(M::broadcast(r.mean_x)),
+          mean_y(M::broadcast(r.mean_y)),
+          u_x(M::broadcast(r.u_x)),
+          u_y(M::broadcast(r.u_y)),
+          v_y(M::broadcast(r.v_y)),
+          log2_opacity(M::broadcast(r.log2_opacity)) {}
+
+    SPLAT_FN V evaluate(V center_x, V center_y, V& u, V& v) const {
+        // Differences first: the centres are exact, so what is lost does not grow with the size of the image.
+        const V dx = center_x - mean_x, dy = center_y - mean_y;
+        u = u_x * dx + u_y * dy;
+        v = v_y * dy;
+        return raw_alpha<M>(log2_opacity, u, v);
+    }
+};
+
+// Calls kernel(std::integral-like constant C) with the smallest compiled channel count that holds `channels`.
+template <int C>
+struct Channels {
+    static constexpr int VALUE = C;
+};
+template <class Kernel>
+inline int with_channels(int channels, Kernel&& kernel) {
+    if (channels == 1) return kernel(Channels<1>{});
+    if (channels <= 3) return kernel(Channels<3>{});
+    if (channels == 4) return kernel(Channels<4>{});
+    if (channels <= 7) return kernel(Channels<7>{});
+    return kernel(Channels<8>{});
+}
+
+SPLAT_END_ISA

@@ -1,0 +1,229 @@
+// Backward rasterizer: replays each macro tile from front to back with the forward's decisions.
+//
+// What lies behind a splat is total - prefix, the total taken from the forward's image, so nothing but T and one number
+// are carried along a ray. For each pair the derivative sums of all its pixels are kept in registers, reduced over the
+// lanes by transposition, and added to the splat's line in the thread's own gradient buffer. Phases:
+//   1. each thread replays a run of tiles of equal cost (as the forward counted it): the same split for the same thread
+//      count, so results do not depend on timing
+//   2. the threads' buffers are added, in the order of the threads, and turned into gradients of the inputs
+//
+// With q = ln alpha and g = dL/dq of a pixel: dL/du = -2 ln2 g u, dL/dv = -2 ln2 g v (blend.h), hence the sums below.
+#include "rasterize.h"
+#include "reduce.h"
+
+SPLAT_BEGIN_ISA
+
+namespace {
+
+// Derivative sums of one splat over pixels; one line of a gradient buffer. Features follow at SUM_FEATURES.
+enum Sum { SUM_G, SUM_GU, SUM_GV, SUM_GUU, SUM_GUV, SUM_GVV, SUM_FEATURES };
+constexpr int LINE = 16;  // 6 + 8 features; two are free for the sums of absolute mean gradients
+
+template <class T, int C>
+struct alignas(64) BackwardBlock {
+    typename Simd<T>::V transmittance;
+    typename Simd<T>::V behind;       // what everything not yet passed adds to the loss
+    typename Simd<T>::V v_image[C];
+};
+
+template <class T, int C>
+struct BackwardRaster {
+    using M = Simd<T>;
+    using V = typename M::V;
+    static constexpr int SUMS = SUM_FEATURES + C;
+
+    const RasterizeBwdArgs<T>& args;
+    const Binned<T> binned;
+
+    void replay_tile(const Tile<T>& tile, int64_t index, BackwardBlock<T, C>* blocks, T* lines) const {
+        uint64_t alive = tile.blocks_inside();
+        const int64_t end = binned.tile_starts[index + 1];
+        for (int64_t pair = binned.tile_starts[index]; pair < end && alive; ++pair) {
+            const int64_t ahead = binned.splats[pair + PREFETCH < end ? pair + PREFETCH : pair];
+            __builtin_prefetch(&binned.records[ahead]);
+            __builtin_prefetch(lines + ahead * LINE, 1);
+            uint64_t touched = binned.masks[pair] & alive;
+            if (!touched) continue;
+            const int32_t splat = binned.splats[pair];
+            const Record<T>& record = binned.records[splat];
+            const Footprint<T> footprint(record);
+            V sums[SUMS] = {};
+            do {
+                const int block = __builtin_ctzll(touched);
+                touched &= touched - 1;
+                if (!replay_block(footprint, record, tile, block, blocks[block], sums)) alive &= ~(uint64_t(1) << block);
+            } while (touched);
+            add_lane_sums<T, SUMS>(sums, lines + int64_t(splat) * LINE);
+        }
+    }
+
+    SPLAT_FN bool replay_block(const Footprint<T>& footprint, const Record<T>& record, const Tile<T>& tile, int block,
+                               BackwardBlock<T, C>& state, V* sums) const {
+        V u, v;
+        const V raw = footprint.evaluate(tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS], u, v);
+        const Blend<M> step = blend<M>(raw, state.transmittance);
+        state.transmittance = step.transmittance;
+        V own = V{};
+        for (int k = 0; k < C; ++k) {
+            own += state.v_image[k] * record.features[k];
+            sums[SUM_FEATURES + k] += step.weight * state.v_image[k];
+        }
+        const V behind = state.behind - step.weight * own;
+        state.behind = behind;
+        const V g = log_alpha_gradient<M>(step, raw, own, behind);
+        const V gu = g * u, gv = g * v;
+        sums[SUM_G] += g;
+        sums[SUM_GU] += gu;
+        sums[SUM_GV] += gv;
+        sums[SUM_GUU] += gu * u;
+        sums[SUM_GUV] += gu * v;
+        sums[SUM_GVV] += gv * v;
+        return M::any(step.transmittance > T(0));
+    }
+
+    void read_tile(const Tile<T>& tile, BackwardBlock<T, C>* blocks) const {
+        const int channels = args.channels;
+        for (int block = 0; block < TILE_BLOCKS; ++block) {
+            blocks[block].transmittance = M::broadcast(T(-1));
+            blocks[block].behind = V{};
+            for (V& v_image : blocks[block].v_image) v_image = V{};
+        }
+        tile.for_each_pixel([&](int x, int y, int block, int lane) {
+            const int64_t pixel = int64_t(tile.y0 + y) * args.width + tile.x0 + x;
+            BackwardBlock<T, C>& state = blocks[block];
+            state.transmittance[lane] = T(1);
+            // alpha = 1 - T at the end, so dL/dalpha acts as a background of feature -dL/dalpha.
+            T total = args.v_alpha ? (args.alpha[pixel] - T(1)) * args.v_alpha[pixel] : T(0);
+            for (int k = 0; k < channels; ++k) {
+                const T v_image = args.v_image[pixel * channels + k];
+                state.v_image[k][lane] = v_image;
+                total += v_image * args.image[pixel * channels + k];
+            }
+            state.behind[lane] = total;
+        });
+    }
+
+    // Tiles [first, last) of a thread: equal shares of the forward's cost.
+    void share(int thread, int threads, int64_t& first, int64_t& last) const {
+        int64_t total = 0;
+        for (int64_t tile = 0; tile < binned.tiles(); ++tile) total += binned.tile_costs[tile] + TILE_COST;
+        first = last = 0;
+        int64_t before = 0;
+        for (int64_t tile = 0; tile < binned.tiles(); ++tile) {
+            before += binned.tile_costs[tile] + TILE_COST;
+            // The tile belongs to the thread in whose share its end lies.
+            const int owner = int((__int128(before) * threads - 1) / total);
+            if (owner < thread) first = tile + 1;
+            if (owner <= thread) last = tile + 1;
+        }
+    }
+
+    void replay(T* lines, int threads) const {
+        on_threads(threads, [&](int thread, int parts) {
+            T* mine = lines + int64_t(thread) * args.count * LINE;
+            std::memset(mine, 0, size_t(args.count) * LINE * sizeof(T));
+            BackwardBlock<T, C> blocks[TILE_BLOCKS];
+            int64_t first, last;
+            share(thread, parts, first, last);
+            for (int64_t index = first; index < last; ++index) {
+                const Tile<T> tile(binned, index, args.width, args.height);
+                read_tile(tile, blocks);
+                replay_tile(tile, index, blocks, mine);
+            }
+        });
+    }
+
+    // Gradients of the inputs of splats [begin, end) from the threads' sums.
+    void finish(int64_t begin, int64_t end, const T* lines, int threads) const {
+        for (int64_t i = begin; i < end; ++i) {
+            T sum[LINE];
+            std::memcpy(sum, lines + i * LINE, sizeof sum);
+            for (int thread = 1; thread < threads; ++thread) {
+                const T* line = lines + (int64_t(thread) * args.count + i) * LINE;
+                for (int k = 0; k < SUMS; ++k) sum[k] += line[k];
+            }
+            finish_splat(i, sum);
+        }
+    }
+
+    void finish_splat(int64_t i, const T* sum) const {
+        for (int k = 0; k < args.channels; ++k) args.v_features[i * args.channels + k] = sum[SUM_FEATURES + k];
+        T* v_mean = args.v_means2d + 2 * i;
+        T* v_conic = args.v_conics + 3 * i;
+        if (sum[SUM_G] == 0 && sum[SUM_GUU] == 0 && sum[SUM_GVV] == 0) {
+            // Not drawn, or no gradient: the record of a dropped splat is undefined.
+            v_mean[0] = v_mean[1] = v_conic[0] = v_conic[1] = v_conic[2] = args.v_opacities[i] = T(0);
+            return;
+        }
+        const Record<T>& r = binned.records[i];
+        args.v_opacities[i] = sum[SUM_G] / args.opacities[i];
+        v_mean[0] = T(2 * LN_2) * r.u_x * sum[SUM_GU];
+        v_mean[1] = T(2 * LN_2) * (r.u_y * sum[SUM_GU] + r.v_y * sum[SUM_GV]);
+        // dx = (u - shear v) / u_x, dy = v / v_y
+        const double u_x = r.u_x, v_y = r.v_y, shear = double(r.u_y) / v_y;
+        const double guu = sum[SUM_GUU], guv = sum[SUM_GUV], gvv = sum[SUM_GVV];
+        v_conic[0] = T(-0.5 * (guu - 2 * shear * guv + shear * shear * gvv) / (u_x * u_x));
+        v_conic[1] = T(-(guv - shear * gvv) / (u_x * v_y));
+        v_conic[2] = T(-0.5 * gvv / (v_y * v_y));
+    }
+
+    int run(Context* scratch) const {
+        const int threads = thread_count();
+        T* lines = static_cast<T*>(context_reserve(scratch, 0, size_t(args.count + 1) * threads * LINE * sizeof(T)));
+        if (!lines) return fail(STATUS_OUT_OF_MEMORY, "no memory for the gradients of %lld splats", (long long)args.count);
+        replay(lines, threads);
+        parallel_for(args.count, 2048, [&](int64_t begin, int64_t end, int) { finish(begin, end, lines, threads); });
+        return STATUS_OK;
+    }
+
+    static constexpr int64_t TILE_COST = 64;  // reading a tile's cotangents costs about as much as this many blocks
+};
+
+// dL/dbackground = sum over pixels of T dL/dimage. In double, row by row, so that the thread count does not matter.
+template <class T>
+int background_gradient(const RasterizeBwdArgs<T>& args) {
+    if (!args.v_background) return STATUS_OK;
+    Buffer<double> rows;
+    if (!rows.resize(int64_t(args.height) * args.channels)) return fail(STATUS_OUT_OF_MEMORY, "no memory for row sums");
+    parallel_for(args.height, 16, [&](int64_t begin, int64_t end, int) {
+        for (int64_t y = begin; y < end; ++y) {
+            double* row = rows.data + y * args.channels;
+            for (int k = 0; k < args.channels; ++k) row[k] = 0;
+            for (int64_t pixel = y * args.width; pixel < (y + 1) * args.width; ++pixel)
+                for (int k = 0; k < args.channels; ++k)
+                    row[k] += double(T(1) - args.alpha[pixel]) * double(args.v_image[pixel * args.channels + k]);
+        }
+    });
+    for (int k = 0; k < args.channels; ++k) {
+        double sum = 0;
+        for (int64_t y = 0; y < args.height; ++y) sum += rows[y * args.channels + k];
+        args.v_background[k] = T(sum);
+    }
+    return STATUS_OK;
+}
+
+template <class T>
+int run_bwd(const RasterizeBwdArgs<T>& args) {
+    const Context* saved = static_cast<const Context*>(args.context);
+    if (!saved) return fail(STATUS_BAD_ARGUMENT, "the forward's context is null");
+    const int64_t* numbers = saved->numbers;
+    if (numbers[SAVED_COUNT] != args.count || numbers[SAVED_WIDTH] != args.width || numbers[SAVED_HEIGHT] != args.height ||
+        numbers[SAVED_CHANNELS] != args.channels || numbers[SAVED_SCALAR_BYTES] != int64_t(sizeof(T)))
+        return fail(STATUS_BAD_ARGUMENT, "the context is of a forward with other sizes or types");
+    if (!args.v_image || !args.image || !args.alpha) return fail(STATUS_BAD_ARGUMENT, "v_image, image or alpha is null");
+    if (args.count && (!args.opacities || !args.v_means2d || !args.v_conics || !args.v_opacities || !args.v_features))
+        return fail(STATUS_BAD_ARGUMENT, "an array is null");
+    const ContextOwner scratch(CONTEXT_BACKWARD_SCRATCH);
+    if (!scratch.get()) return fail(STATUS_OUT_OF_MEMORY, "no memory for a scratch context");
+    const int status = with_channels(args.channels, [&](auto channels) {
+        return BackwardRaster<T, decltype(channels)::VALUE>{args, binned_view<T>(saved)}.run(scratch.get());
+    });
+    return status ? status : background_gradient(args);
+}
+
+}  // namespace
+
+int rasterize_bwd(const RasterizeBwdArgs<float>& args) { return run_bwd(args); }
+int rasterize_bwd(const RasterizeBwdArgs<double>& args) { return run_bwd(args); }
+
+SPLAT_END_ISA

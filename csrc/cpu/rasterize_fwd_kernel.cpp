@@ -1,0 +1,130 @@
+// Forward rasterizer: bin the splats (bin_kernel.cpp), then blend each macro tile from front to back.
+//
+// One thread takes one tile at a time; which thread gets which does not change the result. The state of all 64 blocks of
+// a tile (T and C sums, a vector each) stays in the first-level cache. For each pair, the loop visits the blocks in
+// `mask & alive`; a block leaves `alive` when all its rays have ended, and the tile ends when no block is alive.
+#include "rasterize.h"
+
+SPLAT_BEGIN_ISA
+
+namespace {
+
+template <class T, int C>
+struct alignas(64) ForwardBlock {
+    typename Simd<T>::V transmittance;  // sign: see blend.h
+    typename Simd<T>::V sums[C];
+};
+
+template <class T, int C>
+struct ForwardRaster {
+    using M = Simd<T>;
+    using V = typename M::V;
+
+    const RasterizeFwdArgs<T>& args;
+    const Binned<T> binned;
+
+    // Blends one tile; returns the work it took, in blocks.
+    int64_t blend_tile(const Tile<T>& tile, int64_t index, ForwardBlock<T, C>* blocks) const {
+        uint64_t alive = tile.blocks_inside();
+        for (int block = 0; block < TILE_BLOCKS; ++block) {
+            blocks[block].transmittance = M::broadcast(T(-1));
+            for (V& sum : blocks[block].sums) sum = V{};
+        }
+        tile.for_each_pixel([&](int, int, int block, int lane) { blocks[block].transmittance[lane] = T(1); });
+        int64_t work = 0;
+        const int64_t end = binned.tile_starts[index + 1];
+        for (int64_t pair = binned.tile_starts[index]; pair < end && alive; ++pair) {
+            __builtin_prefetch(&binned.records[binned.splats[pair + PREFETCH < end ? pair + PREFETCH : pair]]);
+            uint64_t touched = binned.masks[pair] & alive;
+            work += 1 + __builtin_popcountll(touched);
+            if (!touched) continue;
+            const Record<T>& record = binned.records[binned.splats[pair]];
+            const Footprint<T> footprint(record);
+            do {
+                const int block = __builtin_ctzll(touched);
+                touched &= touched - 1;
+                if (!blend_block(footprint, record, tile, block, blocks[block])) alive &= ~(uint64_t(1) << block);
+            } while (touched);
+        }
+        return work;
+    }
+
+    // False when all rays of the block have ended.
+    SPLAT_FN bool blend_block(const Footprint<T>& footprint, const Record<T>& record, const Tile<T>& tile, int block,
+                              ForwardBlock<T, C>& state) const {
+        V u, v;
+        const V raw = footprint.evaluate(tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS], u, v);
+        const Blend<M> step = blend<M>(raw, state.transmittance);
+        state.transmittance = step.transmittance;
+        for (int k = 0; k < C; ++k) state.sums[k] += step.weight * record.features[k];
+        return M::any(step.transmittance > T(0));
+    }
+
+    void write_tile(const Tile<T>& tile, const ForwardBlock<T, C>* blocks) const {
+        const int channels = args.channels;
+        tile.for_each_pixel([&](int x, int y, int block, int lane) {
+            const int64_t pixel = int64_t(tile.y0 + y) * args.width + tile.x0 + x;
+            const ForwardBlock<T, C>& state = blocks[block];
+            const T left = state.transmittance[lane] < 0 ? -state.transmittance[lane] : state.transmittance[lane];
+            for (int k = 0; k < channels; ++k)
+                args.image[pixel * channels + k] = state.sums[k][lane] + (args.background ? left * args.background[k] : T(0));
+            args.alpha[pixel] = T(1) - left;
+        });
+    }
+
+    void run() const {
+        int64_t next_tile = 0;
+        on_threads(thread_count(), [&](int, int) {
+            ForwardBlock<T, C> blocks[TILE_BLOCKS];
+            for (;;) {
+                const int64_t index = __atomic_fetch_add(&next_tile, 1, __ATOMIC_RELAXED);
+                if (index >= binned.tiles()) break;
+                const Tile<T> tile(binned, index, args.width, args.height);
+                binned.tile_costs[index] = blend_tile(tile, index, blocks);
+                write_tile(tile, blocks);
+            }
+        });
+    }
+};
+
+template <class T>
+int check(const RasterizeFwdArgs<T>& args) {
+    if (args.count < 0 || args.count > INT32_MAX)
+        return fail(STATUS_BAD_ARGUMENT, "expected 0 to %d splats, got %lld", INT32_MAX, (long long)args.count);
+    if (args.width < 1 || args.height < 1 || args.width > MAX_IMAGE_SIZE || args.height > MAX_IMAGE_SIZE)
+        return fail(STATUS_BAD_ARGUMENT, "expected an image of 1 to %d px a side, got %d x %d", MAX_IMAGE_SIZE,
+                    int(args.width), int(args.height));
+    if (args.channels < 1 || args.channels > MAX_CHANNELS)
+        return fail(STATUS_BAD_ARGUMENT, "expected 1 to %d channels, got %d", MAX_CHANNELS, int(args.channels));
+    if (!args.image || !args.alpha) return fail(STATUS_BAD_ARGUMENT, "image or alpha is null");
+    if (args.count && (!args.means2d || !args.conics || !args.opacities || !args.features || !args.depths))
+        return fail(STATUS_BAD_ARGUMENT, "an input array is null");
+    return STATUS_OK;
+}
+
+template <class T>
+int run_fwd(const RasterizeFwdArgs<T>& args) {
+    if (const int status = check(args)) return status;
+    ContextOwner saved(CONTEXT_SAVED);
+    if (!saved.get()) return fail(STATUS_OUT_OF_MEMORY, "no memory for a context");
+    int64_t* numbers = saved.get()->numbers;
+    numbers[SAVED_COUNT] = args.count;
+    numbers[SAVED_WIDTH] = args.width;
+    numbers[SAVED_HEIGHT] = args.height;
+    numbers[SAVED_CHANNELS] = args.channels;
+    numbers[SAVED_SCALAR_BYTES] = sizeof(T);
+    if (const int status = bin_splats(args, saved.get())) return status;
+    with_channels(args.channels, [&](auto channels) {
+        ForwardRaster<T, decltype(channels)::VALUE>{args, binned_view<T>(saved.get())}.run();
+        return 0;
+    });
+    if (args.context) *args.context = saved.take();
+    return STATUS_OK;
+}
+
+}  // namespace
+
+int rasterize_fwd(const RasterizeFwdArgs<float>& args) { return run_fwd(args); }
+int rasterize_fwd(const RasterizeFwdArgs<double>& args) { return run_fwd(args); }
+
+SPLAT_END_ISA

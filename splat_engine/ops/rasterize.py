@@ -1,0 +1,182 @@
+"""Rasterization: 2D Gaussians, sorted by depth, blended front to back into an image of any features."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
+
+from splat_engine import native
+from splat_engine.native.rasterize import MAX_CHANNELS, RasterContext
+from splat_engine.ops import checks
+from splat_engine.ops.reference import rasterize as reference
+
+
+def rasterize(
+    means2d: Tensor,
+    conics: Tensor,
+    opacities: Tensor,
+    features: Tensor,
+    depths: Tensor,
+    width: int,
+    height: int,
+    *,
+    background: Tensor | None = None,
+    backend: str = "cpu",
+) -> tuple[Tensor, Tensor]:
+    """Blend splats over a background.
+
+    A splat's alpha at a pixel is min(0.99, o exp(-d^T conic d / 2)), d from the splat's centre to the pixel's; below
+    1/255 it is skipped; a splat that would bring the transmittance to 1e-4 or less is not blended and the ray ends.
+
+    Args:
+        means2d: [N, 2] centres in px; the first pixel's centre is at (0.5, 0.5).
+        conics: [N, 3] a, b, c of the inverse 2D covariance [[a, b], [b, c]], px^-2.
+        opacities: [N], in [0, 1].
+        features: [N, C] colours or whatever else is to be blended, C >= 1.
+        depths: [N] order: smaller is nearer, equal depths in the order of the splats. No gradient.
+        width: px.
+        height: px.
+        background: [C], or None for zero.
+        backend: "cpu" (csrc/cpu) or "reference" (plain torch, N x pixels).
+
+    Returns:
+        image [height, width, C] = sum of features x alpha x transmittance + last transmittance x background, and
+        alpha [height, width] = 1 - last transmittance. N = 0 gives the background and zero.
+
+    Splats with any number that is not finite, a conic that is not positive definite, or an opacity below 1/255 are not
+    drawn and get zero gradients. Gradients flow to means2d, conics, opacities, features and background; the gradient is
+    zero where alpha is clamped. First derivatives only.
+
+    Raises:
+        ValueError: a shape, type or size is not as above.
+        UserError: the native library is missing or has no memory.
+
+    Source: Kerbl et al. 2023, "3D Gaussian Splatting", section 4; numeric conventions in DESIGN.md.
+    """
+    _check(means2d, conics, opacities, features, depths, width, height, background)
+    checks.check_backend(backend)
+    arguments = (means2d, conics, opacities, features, depths)
+    if backend == "reference":
+        return reference.rasterize(*arguments, width, height, background)
+    # More features than one native call holds: in groups. Their gradients add up, since the loss is linear in each group.
+    images = []
+    first_alpha: Tensor | None = None
+    for first in range(0, features.shape[1], MAX_CHANNELS):
+        group = slice(first, first + MAX_CHANNELS)
+        image, alpha = _Rasterize.apply(
+            means2d,
+            conics,
+            opacities,
+            features[:, group],
+            depths,
+            width,
+            height,
+            None if background is None else background[group],
+        )
+        images.append(image)
+        first_alpha = alpha if first_alpha is None else first_alpha
+    assert first_alpha is not None
+    return images[0] if len(images) == 1 else torch.cat(images, dim=2), first_alpha
+
+
+def _check(
+    means2d: Tensor,
+    conics: Tensor,
+    opacities: Tensor,
+    features: Tensor,
+    depths: Tensor,
+    width: int,
+    height: int,
+    background: Tensor | None,
+) -> None:
+    checks.check_tensor("means2d", means2d, [None, 2])
+    checks.scalar_name(means2d.dtype)
+    count = means2d.shape[0]
+    checks.check_tensor("conics", conics, [count, 3], means2d)
+    checks.check_tensor("opacities", opacities, [count], means2d)
+    checks.check_tensor("features", features, [count, None], means2d)
+    checks.check_tensor("depths", depths, [count], means2d)
+    if features.shape[1] < 1:
+        raise ValueError("features: expected at least 1 channel, got 0")
+    if background is not None:
+        checks.check_tensor("background", background, [features.shape[1]], means2d)
+    if width < 1 or height < 1:
+        raise ValueError(f"expected a width and height of at least 1 px, got {width} x {height}")
+
+
+class _Rasterize(torch.autograd.Function):
+    """The native forward and its hand-derived backward."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx,
+        means2d: Tensor,
+        conics: Tensor,
+        opacities: Tensor,
+        features: Tensor,
+        depths: Tensor,
+        width: int,
+        height: int,
+        background: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        inputs = [tensor.detach().contiguous() for tensor in (means2d, conics, opacities, features)]
+        backdrop = None if background is None else background.detach().contiguous()
+        order = depths.detach().contiguous()
+        image = means2d.new_empty(height, width, features.shape[1])
+        alpha = means2d.new_empty(height, width)
+        context = RasterContext()
+        fields = _fields(inputs, backdrop, image, alpha)
+        scalar = checks.scalar_name(means2d.dtype)
+        native.call("rasterize_fwd", scalar, depths=order.data_ptr(), context=context.slot_address, **fields)
+        context.own()
+        ctx.save_for_backward(*inputs, backdrop, image, alpha)
+        ctx.context = context
+        ctx.set_materialize_grads(False)
+        return image, alpha
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, v_image: Tensor | None, v_alpha: Tensor | None) -> tuple[Tensor | None, ...]:
+        *inputs, backdrop, image, alpha = ctx.saved_tensors
+        v_image = torch.zeros_like(image) if v_image is None else v_image.contiguous()
+        v_alpha = None if v_alpha is None else v_alpha.contiguous()
+        v_inputs = [torch.empty_like(tensor) for tensor in inputs]
+        v_background = None if backdrop is None else torch.empty_like(backdrop)
+        native.call(
+            "rasterize_bwd",
+            checks.scalar_name(image.dtype),
+            context=ctx.context.handle,
+            v_image=v_image.data_ptr(),
+            v_alpha=_address(v_alpha),
+            v_means2d=v_inputs[0].data_ptr(),
+            v_conics=v_inputs[1].data_ptr(),
+            v_opacities=v_inputs[2].data_ptr(),
+            v_features=v_inputs[3].data_ptr(),
+            v_background=_address(v_background),
+            **_fields(inputs, backdrop, image, alpha),
+        )
+        return (*v_inputs, None, None, None, v_background)
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _fields(inputs: list[Tensor], background: Tensor | None, image: Tensor, alpha: Tensor) -> dict[str, int | None]:
+    """The fields that the native forward and backward have in common."""
+    means2d, conics, opacities, features = inputs
+    height, width, channels = image.shape
+    return {
+        "count": means2d.shape[0],
+        "width": width,
+        "height": height,
+        "channels": channels,
+        "means2d": means2d.data_ptr(),
+        "conics": conics.data_ptr(),
+        "opacities": opacities.data_ptr(),
+        "features": features.data_ptr(),
+        "background": _address(background),
+        "image": image.data_ptr(),
+        "alpha": alpha.data_ptr(),
+    }

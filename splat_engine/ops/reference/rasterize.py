@@ -1,0 +1,64 @@
+"""Rasterization in plain torch: the readable statement of the op, differentiated by autograd.
+
+Each splat is blended over the whole image, from front to back, so the cost is N x pixels: for small scenes only.
+
+Source: Kerbl et al. 2023, section 4; the numeric contract is DESIGN.md, "Conventions".
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+ALPHA_MAX = 0.99
+ALPHA_MIN = 1.0 / 255.0
+TRANSMITTANCE_STOP = 1e-4
+
+
+def drawable(means2d: Tensor, conics: Tensor, opacities: Tensor, features: Tensor, depths: Tensor) -> Tensor:
+    """Which splats take part: finite, with a positive definite conic and an opacity that can reach ALPHA_MIN.
+
+    Returns:
+        [N] bool.
+    """
+    a, b, c = conics.double().unbind(-1)  # the determinant cancels for needles
+    finite = torch.isfinite(torch.cat([means2d, conics, features, opacities[:, None], depths[:, None]], dim=1)).all(dim=1)
+    return finite & (a > 0) & (a * c - b * b > 0) & (opacities >= ALPHA_MIN)
+
+
+def rasterize(
+    means2d: Tensor,
+    conics: Tensor,
+    opacities: Tensor,
+    features: Tensor,
+    depths: Tensor,
+    width: int,
+    height: int,
+    background: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Blend splats from front to back; see ``splat_engine.ops.rasterize.rasterize`` for the arguments."""
+    like = {"dtype": means2d.dtype, "device": means2d.device}
+    kept = drawable(means2d, conics, opacities, features, depths).nonzero()[:, 0]
+    order = kept[torch.argsort(depths[kept], stable=True)]
+    pixel_x = torch.arange(width, **like) + 0.5
+    pixel_y = (torch.arange(height, **like) + 0.5)[:, None]
+    # Zero, but tied to the inputs, so that they have (zero) gradients when no splat is drawn.
+    nothing = sum(tensor[kept].sum() * 0 for tensor in (means2d, conics, opacities, features))
+    image = torch.zeros(height, width, features.shape[1], **like) + nothing
+    transmittance = torch.ones(height, width, **like)
+    ended = torch.zeros(height, width, dtype=torch.bool, device=means2d.device)
+    for splat in order.tolist():
+        dx = pixel_x - means2d[splat, 0]
+        dy = pixel_y - means2d[splat, 1]
+        a, b, c = conics[splat]
+        exponent = -0.5 * (a * dx * dx + c * dy * dy) - b * dx * dy
+        # clamp, not minimum: its gradient is 0 above the limit
+        alpha = (opacities[splat] * torch.exp(exponent)).clamp(max=ALPHA_MAX)
+        alpha = torch.where(alpha >= ALPHA_MIN, alpha, torch.zeros_like(alpha))
+        ended = ended | (transmittance * (1 - alpha) <= TRANSMITTANCE_STOP)
+        alpha = torch.where(ended, torch.zeros_like(alpha), alpha)
+        image = image + (alpha * transmittance)[..., None] * features[splat]
+        transmittance = transmittance * (1 - alpha)
+    if background is not None:
+        image = image + transmittance[..., None] * background
+    return image, 1 - transmittance
