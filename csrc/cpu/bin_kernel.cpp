@@ -128,8 +128,8 @@ struct Cover {
     using M = Simd<T, BANDS>;
     using V = typename M::V;
     using Shape = TileShape<T>;
-    typedef int32_t Int __attribute__((vector_size(BANDS * 4)));
-    typedef uint8_t Byte __attribute__((vector_size(BANDS)));
+    using Int = typename VectorOf<int32_t, BANDS>::type;
+    using Byte = typename VectorOf<uint8_t, BANDS>::type;
 
     Int first[PARTS], end[PARTS];  // block columns of the image, half open; first = end where a band is not touched
 
@@ -173,7 +173,8 @@ struct Cover {
         for (int part = 0; part < PARTS; ++part) {
             const Int from = clamp(first[part] - tile_x * BLOCKS), to = clamp(end[part] - tile_x * BLOCKS);
             const Int one = Int{} + 1;
-            const Byte row = __builtin_convertvector((one << to) - (one << from), Byte);
+            const Int columns = (one << to) - (one << from);
+            const Byte row = __builtin_convertvector(columns, Byte);
             uint64_t packed = 0;
             std::memcpy(&packed, &row, sizeof row);
             bits |= packed << (8 * BANDS * part);

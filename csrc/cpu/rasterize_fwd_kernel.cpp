@@ -89,15 +89,16 @@ struct ForwardRaster {
 
 template <class T>
 int check(const RasterizeFwdArgs<T>& args) {
-    if (args.count < 0 || args.count > INT32_MAX)
-        return fail(STATUS_BAD_ARGUMENT, "expected 0 to %d splats, got %lld", INT32_MAX, (long long)args.count);
+    const long long count = args.count;
+    if (count < 0 || count > INT32_MAX)
+        return fail(STATUS_BAD_ARGUMENT, "expected 0 to %d splats, got %lld", INT32_MAX, count);
     if (args.width < 1 || args.height < 1 || args.width > MAX_IMAGE_SIZE || args.height > MAX_IMAGE_SIZE)
         return fail(STATUS_BAD_ARGUMENT, "expected an image of 1 to %d px a side, got %d x %d", MAX_IMAGE_SIZE,
                     int(args.width), int(args.height));
     if (args.channels < 1 || args.channels > MAX_CHANNELS)
         return fail(STATUS_BAD_ARGUMENT, "expected 1 to %d channels, got %d", MAX_CHANNELS, int(args.channels));
     if (!args.image || !args.alpha) return fail(STATUS_BAD_ARGUMENT, "image or alpha is null");
-    if (args.count && (!args.means2d || !args.conics || !args.opacities || !args.features || !args.depths))
+    if (count && (!args.means2d || !args.conics || !args.opacities || !args.features || !args.depths))
         return fail(STATUS_BAD_ARGUMENT, "an input array is null");
     return STATUS_OK;
 }

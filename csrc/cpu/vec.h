@@ -34,13 +34,19 @@ struct IntegerOf<double> {
     using type = int64_t;
 };
 
+// N lanes of any number type. (A struct of its own: g++ takes a vector typedef inside a template for its scalar.)
+template <class T, int N>
+struct VectorOf {
+    typedef T type __attribute__((vector_size(N * sizeof(T))));
+};
+
 template <class T, int N = REGISTER_BYTES / int(sizeof(T))>
 struct Simd {
     using Scalar = T;
     using Int = typename IntegerOf<T>::type;
     static constexpr int LANES = N;
-    typedef T V __attribute__((vector_size(N * sizeof(T))));
-    typedef Int I __attribute__((vector_size(N * sizeof(T))));
+    using V = typename VectorOf<T, N>::type;
+    using I = typename VectorOf<Int, N>::type;
     // What a comparison of V gives: -1 or 0 in each lane.
     using Mask = I;
 

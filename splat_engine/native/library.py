@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 from splat_engine.formats.errors import UserError
-from splat_engine.native import build, structs
+from splat_engine.native import structs
 
 LIBRARY_VARIABLE = "SPLAT_LIBRARY"
 """Environment variable: path of a library to use in place of the installed one (its sources are not compared)."""
@@ -100,6 +100,8 @@ def _open(path: Path) -> ctypes.CDLL:
 
 def library_path() -> Path:
     """Path of the library that would be loaded (it need not exist)."""
+    from splat_engine.native import build  # not above: `python -m splat_engine.native.build` runs it as the main module
+
     override = os.environ.get(LIBRARY_VARIABLE)
     return Path(override) if override else build.library_file()
 
@@ -123,6 +125,8 @@ def load_library() -> Library:
 
 def _check_sources(library: Library) -> None:
     """In a checkout, refuse a library built from other sources: its results would not be those of the code on screen."""
+    from splat_engine.native import build  # not above: see library_path
+
     if os.environ.get(LIBRARY_VARIABLE) or not build.source_root().is_dir():
         return
     if library.handle.splat_build_id().decode() != build.build_id():

@@ -1,0 +1,103 @@
+"""Compiles the native library into the package: what pyproject.toml cannot say.
+
+The wheel's tag is ``py3-none-<platform>``: the library is reached through ctypes, so one wheel serves every Python. The
+version is that of blender_manifest.toml, the one place where it stands.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
+from setuptools.dist import Distribution
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # setuptools before 70.1
+    from wheel.bdist_wheel import bdist_wheel
+
+ROOT = Path(__file__).resolve().parent
+
+
+def load_builder() -> ModuleType:
+    """splat_engine/native/build.py by its path: the package itself needs numpy, which a build environment lacks."""
+    name = "splat_native_build"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, ROOT / "splat_engine" / "native" / "build.py")
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+def manifest_version() -> str:
+    """The version in blender_manifest.toml (tomllib is not in Python 3.10)."""
+    text = (ROOT / "blender_manifest.toml").read_text(encoding="utf-8")
+    found = re.search(r'^version\s*=\s*"([^"]+)"', text, re.MULTILINE)
+    if found is None:
+        raise SystemExit("blender_manifest.toml has no version")
+    return found.group(1)
+
+
+class BuildNative(build_py):
+    """Compiles the library: beside its sources for an editable install, into the wheel otherwise."""
+
+    def run(self) -> None:
+        """Build the library, then copy the Python files."""
+        super().run()
+        logging.basicConfig(level=logging.INFO, format="%(message)s")
+        builder = load_builder()
+        directory = None if self.editable_mode else Path(self.build_lib).resolve() / "splat_engine" / "native"
+        builder.build(library=builder.library_file(directory))
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        """All files of the package, with the library."""
+        library = load_builder().library_file(Path(self.build_lib) / "splat_engine" / "native")
+        return [*super().get_outputs(include_bytecode), str(library)]
+
+
+class PlatformWheel(bdist_wheel):
+    """A wheel for one platform and any Python 3."""
+
+    def finalize_options(self) -> None:
+        """Mark the wheel as carrying machine code."""
+        super().finalize_options()
+        self.root_is_pure = False
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """py3, no ABI, this platform."""
+        return "py3", "none", load_builder().wheel_platform()
+
+
+class SourcesIncluded(sdist):
+    """A source distribution with csrc, which the build needs."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        """Add the C++ sources and the manifest to the files."""
+        extra = [path for path in (ROOT / "csrc").rglob("*") if path.suffix in {".h", ".cpp", ".cu", ".cuh"}]
+        extra.append(ROOT / "blender_manifest.toml")
+        names = [path.relative_to(ROOT).as_posix() for path in extra]
+        super().make_release_tree(base_dir, sorted({*files, *names}))
+
+
+class BinaryDistribution(Distribution):
+    """Says that the distribution has machine code, so that it is installed into platlib."""
+
+    def has_ext_modules(self) -> bool:
+        """Always: the library."""
+        return True
+
+
+setup(
+    version=manifest_version(),
+    distclass=BinaryDistribution,
+    cmdclass={"build_py": BuildNative, "bdist_wheel": PlatformWheel, "sdist": SourcesIncluded},
+)
