@@ -1,0 +1,250 @@
+"""One fit from the first view to the result, as a state machine. Knows no bpy.
+
+::
+
+    idle -> capturing -> fitting <-> paused -> finished | failed | cancelled
+
+``poll`` does a little work and returns: a timer calls it in the GUI, a loop calls it headless.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from splat_engine.formats import events
+from splat_engine.formats.errors import UserError
+from splat_engine.formats.run import RunDirectory
+
+
+class State(enum.Enum):
+    """Where a session stands."""
+
+    IDLE = "idle"
+    CAPTURING = "capturing"
+    FITTING = "fitting"
+    PAUSED = "paused"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_over(self) -> bool:
+        """Tells whether nothing more will happen."""
+        return self in (State.FINISHED, State.FAILED, State.CANCELLED)
+
+
+class Engine(Protocol):
+    """What a session needs of an ``EngineProcess``."""
+
+    def is_running(self) -> bool:
+        """Tells whether more may come."""
+
+    def new_events(self, wait_s: float = 0.0) -> list[events.Event]:
+        """Returns what came since the last call; waits so long for the first."""
+
+    def send(self, command: events.Command) -> bool:
+        """Tells the engine something."""
+
+    def error(self) -> UserError | None:
+        """Returns why it ended without a result."""
+
+    def close(self) -> None:
+        """Ends it, saved."""
+
+
+@dataclass
+class Report:
+    """What a session knows so far, for a panel or a terminal.
+
+    Attributes:
+        step, steps: Of the part that is running: views captured, or steps fitted.
+        loss: Of the last steps.
+        psnr_db: On training views of the last steps.
+        splats: Present number.
+        seconds_left: The engine's guess.
+        test_psnr_db, test_ssim: On held-out views; None before the first evaluation.
+        warnings: Everything the engine or the capture warned of.
+        seconds: Duration of "capture" and "fit", once over.
+        metrics: The engine's, at the end.
+        device: Where the engine computes.
+        snapshots: Number of snapshots written; a change means that there is something new to show.
+    """
+
+    step: int = 0
+    steps: int = 0
+    loss: float = 0.0
+    psnr_db: float = 0.0
+    splats: int = 0
+    seconds_left: float = 0.0
+    test_psnr_db: float | None = None
+    test_ssim: float | None = None
+    warnings: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    device: str = ""
+    snapshots: int = 0
+
+    @property
+    def share(self) -> float:
+        """How much of the running part is done, 0 to 1."""
+        return min(1.0, self.step / self.steps) if self.steps else 0.0
+
+
+class Session:
+    """Captures, starts the engine, follows it.
+
+    Args:
+        run: The run's directory.
+        start_engine: Starts the engine once the capture is there; called by ``poll``.
+        capture: Steps of a capture: each yields how many views of how many are done; closed on cancel.
+            None: the capture is there already.
+        clock: Seconds; for tests.
+    """
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        start_engine: Callable[[], Engine],
+        capture: Iterator[tuple[int, int]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.run = run
+        self.state = State.IDLE
+        self.report = Report()
+        self.error: UserError | None = None
+        self._start_engine = start_engine
+        self._capture = capture
+        self._engine: Engine | None = None
+        self._clock = clock
+        self._since_s = 0.0
+
+    def start(self) -> None:
+        """Leaves idle; the work itself is done by ``poll``.
+
+        Raises:
+            RuntimeError: The session was started before.
+        """
+        if self.state is not State.IDLE:
+            raise RuntimeError(f"a session starts once; this one is {self.state.value}")
+        self._since_s = self._clock()
+        self.state = State.CAPTURING
+
+    def poll(self, wait_s: float = 0.0) -> bool:
+        """Does what there is to do: renders one view, or takes what the engine said.
+
+        Args:
+            wait_s: How long to wait for the engine; 0 in the GUI.
+
+        Returns:
+            True as long as it must be called again.
+        """
+        try:
+            if self.state is State.CAPTURING:
+                self._poll_capture()
+            elif self.state in (State.FITTING, State.PAUSED):
+                self._poll_engine(wait_s)
+        except UserError as error:
+            self._fail(error)
+        except BaseException:
+            # A mistake of ours: leave nothing running, and let the caller report it.
+            self.cancel()
+            raise
+        return self.state is not State.IDLE and not self.state.is_over
+
+    def pause(self) -> bool:
+        """Asks the engine to stand still; False if it is not fitting."""
+        return self.state is State.FITTING and self._send(events.Pause())
+
+    def resume(self) -> bool:
+        """Asks a paused engine to go on; False if it is not paused."""
+        return self.state is State.PAUSED and self._send(events.Resume())
+
+    def save(self) -> bool:
+        """Asks for a snapshot and a checkpoint now; False if nothing is being fitted."""
+        return self.state in (State.FITTING, State.PAUSED) and self._send(events.Save())
+
+    def stop(self) -> bool:
+        """Asks for the result as it stands now. While capturing there is none: the session is cancelled."""
+        if self.state in (State.FITTING, State.PAUSED):
+            return self._send(events.Stop())
+        if self.state is State.CAPTURING:
+            self.cancel()
+        return False
+
+    def cancel(self) -> None:
+        """Ends everything; the engine saves a checkpoint. Does nothing when the session is over."""
+        if self.state.is_over:
+            return
+        self.state = State.CANCELLED
+        self._release()
+
+    def _send(self, command: events.Command) -> bool:
+        return self._engine is not None and self._engine.send(command)
+
+    def _poll_capture(self) -> None:
+        if self._capture is not None:
+            step = next(self._capture, None)
+            if step is not None:
+                self.report.step, self.report.steps = step
+                return
+            self.report.seconds["capture"] = self._clock() - self._since_s
+        self._capture = None
+        self.report.step = self.report.steps = 0
+        self._since_s = self._clock()
+        self._engine = self._start_engine()
+        self.state = State.FITTING
+
+    def _poll_engine(self, wait_s: float) -> None:
+        assert self._engine is not None
+        for event in self._engine.new_events(wait_s):
+            self._take(event)
+        if self._engine.is_running():
+            return
+        error = self._engine.error()
+        if error is not None:
+            raise error
+        self.report.seconds["fit"] = self._clock() - self._since_s
+        self.state = State.FINISHED
+        self._release()
+
+    def _take(self, event: events.Event) -> None:
+        report = self.report
+        if isinstance(event, events.Started):
+            report.step, report.steps = event.first_step, event.steps
+            report.splats, report.device = event.splats, event.device
+        elif isinstance(event, events.Progress):
+            report.step, report.steps, report.loss = event.step, event.steps, event.loss
+            report.psnr_db, report.splats, report.seconds_left = event.psnr, event.splats, event.seconds_left
+        elif isinstance(event, events.Warned):
+            report.warnings.append(event.message)
+        elif isinstance(event, events.Evaluated) and event.views:
+            report.test_psnr_db, report.test_ssim = event.psnr, event.ssim
+        elif isinstance(event, events.FileWritten):
+            report.snapshots += event.kind in ("snapshot", "splats")
+        elif isinstance(event, events.Paused):
+            self.state = State.PAUSED
+        elif isinstance(event, events.Resumed):
+            self.state = State.FITTING
+        elif isinstance(event, events.Finished):
+            report.step, report.splats, report.metrics = event.step, event.splats, event.metrics
+
+    def _fail(self, error: UserError) -> None:
+        self.error = error
+        self.state = State.FAILED
+        self._release()
+
+    def _release(self) -> None:
+        """Closes the capture, which puts the user's scene back, and the engine."""
+        capture, self._capture = self._capture, None
+        engine, self._engine = self._engine, None
+        try:
+            close = getattr(capture, "close", None)
+            if close is not None:
+                close()
+        finally:
+            if engine is not None:
+                engine.close()
