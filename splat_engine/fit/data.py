@@ -101,7 +101,11 @@ class CaptureImages:
         self.formation = formation
         self.root = capture.root
         self.views = tuple(_with_source(view, capture, target) for view in capture.of_split(split))
-        self.layers = ("Combined", *(("Depth",) if with_depth else ()), *(("Normal",) if with_normals else ()))
+        self.layers = (
+            "Combined",
+            *(("Depth",) if with_depth else ()),
+            *(("Normal",) if with_normals else ()),
+        )
         self._warn = warn
         self._kept: dict[int, ViewTensors] = {}
         self._budget_bytes = budget_bytes

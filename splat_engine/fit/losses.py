@@ -12,7 +12,7 @@ from splat_engine.fit.data import ViewTensors
 from splat_engine.fit.drawing import Drawn
 from splat_engine.fit.formation import ImageFormation, over
 from splat_engine.formats.settings import FitSettings
-from splat_engine.ops import ssim
+from splat_engine.ops.ssim import ssim
 
 GATE_ALPHA = 0.5
 """Depth and normals are compared where target and drawing are at least this opaque: elsewhere they are mixtures."""
@@ -55,10 +55,10 @@ def depth_loss(depth: Tensor, alpha: Tensor, target: Tensor, target_alpha: Tenso
 
 def normal_loss(normals: Tensor, alpha: Tensor, target: Tensor, target_alpha: Tensor) -> Tensor:
     """Returns the mean of 1 - cos of the angle between normals [H, W, 3], over the gated pixels; 0 if there is none."""
-    length = target.norm(dim=-1)
+    length = torch.linalg.vector_norm(target, dim=-1)
     gate = (alpha.detach() > GATE_ALPHA) & (target_alpha > GATE_ALPHA) & (length > GATE_ALPHA)
     drawn, wanted = normals[gate], target[gate]
-    cosine = torch.nn.functional.cosine_similarity(drawn, wanted, dim=-1)
+    cosine: Tensor = torch.nn.functional.cosine_similarity(drawn, wanted, dim=-1)
     return (1.0 - cosine).sum() / gate.sum().clamp_min(1)
 
 

@@ -129,11 +129,11 @@ def splats_from_points(
     scales[has_normal, 2] *= NORMAL_SHARE
     encoded = srgb_from_linear(points.colors[kept].astype(np.float64))
     return Splats(
-        means=positions,
-        log_scales=np.log(scales),
-        quats_wxyz=np.where(has_normal[:, None], _quats_z_to(normals), [1.0, 0.0, 0.0, 0.0]),
-        opacity_logits=np.full(len(positions), math.log(opacity / (1 - opacity))),
-        sh=((encoded - 0.5) / SH_C0)[:, None, :],
+        means=positions.astype(np.float32),
+        log_scales=np.log(scales).astype(np.float32),
+        quats_wxyz=np.where(has_normal[:, None], _quats_z_to(normals), [1, 0, 0, 0]).astype(np.float32),
+        opacity_logits=np.full(len(positions), math.log(opacity / (1 - opacity)), np.float32),
+        sh=((encoded - 0.5) / SH_C0)[:, None, :].astype(np.float32),
     )
 
 

@@ -1,0 +1,107 @@
+"""What ``splat-engine doctor`` finds out: versions, memory, and a fit of one second by the real kernels."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from importlib import metadata
+from typing import Any
+
+import torch
+
+from splat_engine import native
+from splat_engine.fit.drawing import draw
+from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.losses import photometric_loss
+from splat_engine.fit.metrics import psnr_db
+from splat_engine.fit.model import PARAMETER_NAMES, SplatState
+from splat_engine.fit.optimizer import Adam
+from splat_engine.formats.cameras import Camera
+from splat_engine.formats.errors import UserError
+from splat_engine.formats.settings import OptimizerSettings
+
+SECONDS = 1.0
+GAIN_MIN_DB = 1.0
+"""A fit that does not gain this much in a second is broken, however slow the machine."""
+
+
+def examine() -> dict[str, Any]:
+    """Returns what was found, as plain values in the order to tell them.
+
+    Raises:
+        UserError: The fit does not learn.
+    """
+    steps, first_db, last_db = one_second_fit()
+    facts = {
+        "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        **{name: metadata.version(name) for name in ("torch", "numpy", "OpenEXR", "pillow", "scipy")},
+        "native library": str(native.library_path()),
+        "instruction set": native.isa(),
+        "threads": native.get_num_threads(),
+        "memory": _memory(),
+        "fit of one second": f"{steps} steps, {first_db:.1f} to {last_db:.1f} dB",
+    }
+    if last_db < first_db + GAIN_MIN_DB:
+        raise UserError(
+            f"The fit of one second does not learn: {first_db:.1f} to {last_db:.1f} dB in {steps} steps.",
+            "Please report this, with what `splat-engine info` and your processor's name say.",
+        )
+    return facts
+
+
+def _memory() -> str:
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return "unknown"
+    return f"{total / 2**30:.1f} GiB"
+
+
+def one_second_fit(seconds: float = SECONDS) -> tuple[int, float, float]:
+    """Fits 500 splats to a picture of other splats; returns steps, and PSNR in dB at the first and the last."""
+    camera = Camera(96, 96, 100.0, 100.0, 48.0, 48.0, _pose())
+    generator = torch.Generator().manual_seed(1)
+    formation = ImageFormation("blender")
+    viewmat = torch.from_numpy(camera.viewmat).float()
+    intrinsics = torch.from_numpy(camera.intrinsics).float()
+    black = torch.zeros(3)
+
+    def picture(state: SplatState) -> torch.Tensor:
+        drawn = draw(state.params, viewmat, intrinsics, camera, formation, background=black)
+        return formation.picture(drawn.blended)
+
+    with torch.no_grad():
+        target = picture(_splats(generator))
+    state = _splats(generator)
+    adam = Adam(OptimizerSettings(sh_dc=0.02), extent=10.0, steps=1000)
+    errors: list[float] = []
+    end_s = time.monotonic() + seconds
+    while time.monotonic() < end_s or len(errors) < 20:
+        drawn = picture(state)
+        errors.append((drawn.detach() - target).square().mean().item())
+        loss = photometric_loss(drawn, target, ssim_weight=0.2)
+        gradients = torch.autograd.grad(loss, [state.params[name] for name in PARAMETER_NAMES])
+        adam.step(state, dict(zip(PARAMETER_NAMES, gradients, strict=True)), len(errors))
+    return len(errors), psnr_db(errors[0]), psnr_db(errors[-1])
+
+
+def _pose() -> Any:
+    pose = torch.eye(4, dtype=torch.float64)
+    pose[2, 3] = -4.0
+    return pose.numpy()
+
+
+def _splats(generator: torch.Generator, count: int = 500) -> SplatState:
+    def random(*shape: int) -> torch.Tensor:
+        return torch.rand(*shape, generator=generator)
+
+    return SplatState(
+        {
+            "means": random(count, 3) * 2 - 1,
+            "log_scales": random(count, 3) - 3.0,
+            "quats_wxyz": random(count, 4) - 0.5,
+            "opacity_logits": random(count) * 2 - 1,
+            "sh": random(count, 1, 3) * 2 - 1,
+        }
+    )

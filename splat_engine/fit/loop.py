@@ -1,0 +1,392 @@
+"""A run: the trainer's steps with files, events and commands around them.
+
+    begin      read the capture, place the first splats or load the checkpoint
+    each step  obey commands, train, and now and then tell progress, write a snapshot, a preview, a checkpoint
+    end        checkpoint, splats.ply, held-out evaluation, metrics.json
+
+Pictures and snapshots that cannot be written are a warning; the fit goes on. A checkpoint or a result that cannot be
+written is an error.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from splat_engine.fit.checkpoint import load_checkpoint, save_checkpoint
+from splat_engine.fit.commands import CommandSource, Interrupt, ParentGone, Unreadable
+from splat_engine.fit.data import CaptureImages
+from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.metrics import ViewScore, mean_scores, score_views
+from splat_engine.fit.model import SplatState
+from splat_engine.fit.pictures import draw_view, rgba8, write_png
+from splat_engine.fit.start import start_splats
+from splat_engine.fit.trainer import StepResult, Trainer
+from splat_engine.formats import events
+from splat_engine.formats.cameras import Camera, camera_from_frame
+from splat_engine.formats.capture import Capture, Split, read_capture
+from splat_engine.formats.errors import UserError
+from splat_engine.formats.events import Command, Event
+from splat_engine.formats.files import write_json
+from splat_engine.formats.run import RunDirectory
+from splat_engine.formats.settings import RunSettings, to_dict
+from splat_engine.formats.splat_ply import write_splat_ply
+
+logger = logging.getLogger(__name__)
+
+PROGRESS_INTERVAL_S = 0.25
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """What is to be fitted, and where the result goes.
+
+    Attributes:
+        capture: The capture's folder or transforms.json.
+        run: The run's folder. An earlier run in it is replaced, unless ``resume``.
+        settings: All settings.
+        resume: Go on from the run's checkpoint.
+        version: Of the program, for the records.
+        device: Name of the device, for the records.
+        backend: Of the ops.
+    """
+
+    capture: Path
+    run: Path
+    settings: RunSettings
+    resume: bool = False
+    version: str = ""
+    device: str = ""
+    backend: str = "cpu"
+
+
+def run_fit(request: FitRequest, emit: Callable[[Event], None], commands: CommandSource) -> events.Finished:
+    """Fits splats to a capture, from reading it to metrics.json.
+
+    Args:
+        request: What and where.
+        emit: Takes each event.
+        commands: Where commands come from.
+
+    Returns:
+        The last event, which has been emitted too.
+
+    Raises:
+        UserError: The input is bad, the fit diverged, or a result cannot be written.
+    """
+    fit = _FitRun(request, emit, commands)
+    fit.begin()
+    return fit.work()
+
+
+class _Stop(Exception):
+    """The fit ends before its last step."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class _FitRun:
+    def __init__(self, request: FitRequest, emit: Callable[[Event], None], commands: CommandSource) -> None:
+        self.request = request
+        self.settings = request.settings
+        self.formation = ImageFormation(request.settings.fit.formation)
+        self.run = RunDirectory.create(request.run)
+        self._send = emit
+        self._commands = commands
+        self._began_s = time.monotonic()
+        self._paused_s = 0.0
+        self._seconds_before = 0.0
+        self._preview_camera: Camera | None = None
+
+    # -- begin ---------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Reads everything; leaves an old run untouched if something is wrong with the input."""
+        capture = read_capture(self.request.capture)
+        for note in capture.notes:
+            self.warn(note)
+        checkpoint = load_checkpoint(self.run.checkpoint) if self.request.resume else None
+        self.images = self._images(capture, "train")
+        self.test_images = self._images(capture, "test")
+        self.trainer = self._trainer(capture, checkpoint)
+        if checkpoint is None:
+            self._remove_old_run()
+        write_json(self.run.settings, to_dict(self.settings))
+        self.emit(
+            events.Started(
+                version=self.request.version,
+                device=self.request.device,
+                steps=self.settings.fit.steps,
+                first_step=self.trainer.step,
+                splats=len(self.trainer.state),
+                train_views=len(self.images),
+                test_views=len(self.test_images),
+            )
+        )
+        if not len(self.test_images):
+            self.warn("The capture holds no view out: the figures will be of the training views.")
+
+    def _images(self, capture: Capture, split: Split) -> CaptureImages:
+        fit = self.settings.fit
+        training = split == "train"
+        return CaptureImages(
+            capture,
+            split,
+            self.formation,
+            target=fit.target,
+            with_depth=training and fit.depth_weight > 0,
+            with_normals=training and fit.normal_weight > 0,
+            budget_bytes=(fit.image_memory_mb << 20) if training else 0,
+            warn=self.warn,
+        )
+
+    def _trainer(self, capture: Capture, checkpoint: dict[str, Any] | None) -> Trainer:
+        fit = self.settings.fit
+        if checkpoint is None:
+            splats, extent = start_splats(capture, fit, np.random.default_rng(fit.seed), self.warn)
+            state = SplatState.from_splats(splats)
+        else:
+            state = SplatState.from_state_dict(checkpoint["trainer"]["splats"])
+            extent = float(checkpoint["trainer"]["extent"])
+            self._seconds_before = float(checkpoint["seconds"])
+            if checkpoint["capture"] != str(capture.root.resolve()):
+                self.warn(f"The checkpoint was made with another capture: {checkpoint['capture']}.")
+        trainer = Trainer(
+            self.settings, self.images, state, extent=extent, warn=self.warn, backend=self.request.backend
+        )
+        if checkpoint is not None:
+            trainer.load_state_dict(checkpoint["trainer"])
+        self._capture_root = str(capture.root.resolve())
+        return trainer
+
+    def _remove_old_run(self) -> None:
+        """A new run must not be mistaken for the one before, by --resume above all."""
+        run = self.run
+        for path in (run.checkpoint, run.splats, run.metrics, run.snapshot, run.preview):
+            path.unlink(missing_ok=True)
+
+    # -- work ----------------------------------------------------------------------------------------------------
+
+    def work(self) -> events.Finished:
+        """Takes the steps and writes the result; see ``run_fit``."""
+        reason = "done"
+        try:
+            self._take_steps()
+        except _Stop as stop:
+            reason = stop.reason
+        self.write_checkpoint()
+        if reason in ("interrupted", "parent gone"):
+            self.warn(f"The fit was {_WORDS[reason]} at step {self.trainer.step}; --resume continues it.")
+            return self._finish(reason, {})
+        return self._finish(reason, self._write_result())
+
+    def _take_steps(self) -> None:
+        fit, trainer = self.settings.fit, self.trainer
+        progress = _Progress(fit.steps, trainer.step)
+        while True:
+            self._obey()
+            if trainer.step >= fit.steps:
+                break
+            progress.add(trainer.train_step())
+            if progress.is_due() or trainer.step == fit.steps:
+                self.emit(progress.event(trainer.step, len(trainer.state)))
+            if _is_time(trainer.step, fit.snapshot_interval) and trainer.step < fit.steps:
+                self.write_snapshot()
+            if _is_time(trainer.step, fit.checkpoint_interval) and trainer.step < fit.steps:
+                self.write_checkpoint()
+
+    def _obey(self) -> None:
+        """Carries out all commands that wait; during a pause, waits for them.
+
+        Raises:
+            _Stop: The fit shall end.
+        """
+        paused_since: float | None = None
+        while command := (self._commands.poll() if paused_since is None else self._commands.wait()):
+            if isinstance(command, events.Pause) and paused_since is None:
+                paused_since = time.monotonic()
+                self.emit(events.Paused(step=self.trainer.step))
+            elif isinstance(command, events.Resume) and paused_since is not None:
+                self._paused_s += time.monotonic() - paused_since
+                paused_since = None
+                self.emit(events.Resumed(step=self.trainer.step))
+            else:
+                self._carry_out(command)
+
+    def _carry_out(self, command: Command) -> None:
+        if isinstance(command, events.Stop):
+            raise _Stop("stopped")
+        if isinstance(command, ParentGone):
+            raise _Stop("parent gone")
+        if isinstance(command, Interrupt):
+            raise _Stop("interrupted")
+        if isinstance(command, events.Save):
+            self.write_checkpoint()
+            self.write_snapshot()
+        elif isinstance(command, events.Preview):
+            self._set_preview_camera(command)
+            self.write_preview()
+        elif isinstance(command, Unreadable):
+            self.warn(command.message)
+
+    def _set_preview_camera(self, command: events.Preview) -> None:
+        if not command.frame:
+            return
+        try:
+            self._preview_camera = camera_from_frame(command.frame, {}, where="The preview's camera")
+        except UserError as error:
+            self.warn(str(error))
+
+    # -- files and events ----------------------------------------------------------------------------------------
+
+    def emit(self, event: Event) -> None:
+        """Sends an event with its time."""
+        self._send(replace(event, time_s=time.monotonic() - self._began_s))
+
+    def warn(self, message: str) -> None:
+        """Sends a warning."""
+        logger.warning("%s", message)
+        self.emit(events.Warned(message=message))
+
+    def seconds(self) -> float:
+        """Seconds of work in this run, those before a resume included, pauses left out."""
+        return self._seconds_before + time.monotonic() - self._began_s - self._paused_s
+
+    def _written(self, kind: str, path: Path) -> None:
+        self.emit(events.FileWritten(kind=kind, path=str(path), step=self.trainer.step))
+
+    def write_checkpoint(self) -> None:
+        """Writes checkpoint.pt."""
+        values = {
+            "trainer": self.trainer.state_dict(),
+            "seconds": self.seconds(),
+            "capture": self._capture_root,
+            "settings": to_dict(self.settings),
+        }
+        save_checkpoint(self.run.checkpoint, values)
+        self._written("checkpoint", self.run.checkpoint)
+
+    def write_snapshot(self) -> None:
+        """Writes snapshot.ply and preview.png; failing is a warning."""
+        try:
+            write_splat_ply(self.run.snapshot, self._splats())
+        except UserError as error:
+            self.warn(str(error))
+        else:
+            self._written("snapshot", self.run.snapshot)
+        self.write_preview()
+
+    def write_preview(self) -> None:
+        """Writes preview.png; failing is a warning."""
+        views = (*self.test_images.views, *self.images.views)
+        camera = self._preview_camera or views[0].camera
+        drawn = draw_view(self.trainer.state.params, camera, self.formation, backend=self.request.backend)
+        try:
+            write_png(self.run.preview, rgba8(drawn, self.formation))
+        except UserError as error:
+            self.warn(str(error))
+        else:
+            self._written("preview", self.run.preview)
+
+    def _splats(self) -> Any:
+        metadata = {
+            "formation": self.formation.name,
+            "version": self.request.version,
+            "run": str(self.run.root.resolve()),
+            "capture": self._capture_root,
+            "steps": str(self.trainer.step),
+            "seed": str(self.settings.fit.seed),
+        }
+        return self.trainer.state.to_splats(metadata)
+
+    def _write_result(self) -> dict[str, Any]:
+        seconds = self.seconds()
+        write_splat_ply(self.run.splats, self._splats())
+        self._written("splats", self.run.splats)
+        self.write_preview()
+        scores = self._evaluate()
+        metrics: dict[str, Any] = {
+            **mean_scores(scores),
+            "engine.split": "test" if len(self.test_images) else "train",
+            "engine.views": len(scores),
+            "splats": len(self.trainer.state),
+            "steps": self.trainer.step,
+            "seed": self.settings.fit.seed,
+            "formation": self.formation.name,
+            "seconds.fit": seconds,
+        }
+        self.run.write_metrics(metrics)
+        self._written("metrics", self.run.metrics)
+        return metrics
+
+    def _evaluate(self) -> list[ViewScore]:
+        images = self.test_images if len(self.test_images) else self.images
+        scores = list(score_views(self.trainer.state.params, images, self.formation, self.request.backend))
+        means = mean_scores(scores)
+        self.emit(
+            events.Evaluated(
+                step=self.trainer.step,
+                psnr=means["engine.psnr"],
+                ssim=means["engine.ssim"],
+                views=len(scores),
+            )
+        )
+        return scores
+
+    def _finish(self, reason: str, metrics: dict[str, Any]) -> events.Finished:
+        finished = events.Finished(
+            step=self.trainer.step, reason=reason, splats=len(self.trainer.state), metrics=metrics
+        )
+        self.emit(finished)
+        return finished
+
+
+_WORDS = {"interrupted": "interrupted", "parent gone": "ended because its parent is gone"}
+
+
+def _is_time(step: int, interval: int) -> bool:
+    return interval > 0 and step % interval == 0
+
+
+class _Progress:
+    """Averages between two progress events, and the time that is left."""
+
+    def __init__(self, steps: int, first_step: int) -> None:
+        self._steps = steps
+        self._first_step = first_step
+        self._began_s = self._told_s = time.monotonic()
+        self._losses: list[float] = []
+        self._psnrs: list[float] = []
+
+    def add(self, result: StepResult) -> None:
+        """Takes in one step."""
+        self._losses.append(result.loss)
+        self._psnrs.append(result.psnr)
+
+    def is_due(self) -> bool:
+        """Whether it is time for an event."""
+        return time.monotonic() - self._told_s >= PROGRESS_INTERVAL_S
+
+    def event(self, step: int, splats: int) -> events.Progress:
+        """Returns the event, and begins the next average."""
+        self._told_s = time.monotonic()
+        per_step = (self._told_s - self._began_s) / max(1, step - self._first_step)
+        event = events.Progress(
+            step=step,
+            steps=self._steps,
+            loss=sum(self._losses) / len(self._losses),
+            psnr=sum(self._psnrs) / len(self._psnrs),
+            splats=splats,
+            seconds_left=per_step * (self._steps - step),
+        )
+        self._losses.clear()
+        self._psnrs.clear()
+        return event
