@@ -35,6 +35,8 @@ TORCH_MIN = (2, 6)
 _PROBE_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 20.0
 _LOG_LINES = 8
+_RESULT_REASONS = ("done", "stopped")
+"""Endings after which there is a result; after the others there is a checkpoint."""
 _INSTALL_HINT = "Run `make setup` in the Splatfit repository, or choose another Python in the preferences."
 
 _PROBE = """
@@ -252,8 +254,10 @@ class EngineProcess:
     def error(self) -> UserError | None:
         """Returns why the engine ended without a result; None while it runs or if it ended well."""
         code = self._process.poll()
-        if code is None or not self._is_over or isinstance(self.ending, events.Finished):
+        if code is None or not self._is_over:
             return None
+        if isinstance(self.ending, events.Finished):
+            return None if self.ending.reason in _RESULT_REASONS else _interrupted(self.ending.step)
         if self.ending is not None:
             return UserError(self.ending.headline, self.ending.hint, self.ending.cause or None)
         lines = _last_lines(self.run.log)
@@ -351,6 +355,13 @@ def _last_lines(log: Path) -> str:
         return f"(cannot be read: {error.strerror})"
     lines = [line for line in text.splitlines() if not line.startswith("$ ")]
     return "\n".join(lines[-_LOG_LINES:])
+
+
+def _interrupted(step: int) -> UserError:
+    return UserError(
+        f"The fit was interrupted at step {step}.",
+        "A checkpoint is saved: start the same fit again with resume.",
+    )
 
 
 def _exit_words(code: int) -> str:

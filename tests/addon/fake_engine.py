@@ -1,7 +1,7 @@
 """A stand-in for the engine that keeps the protocol: used by tests, run as a script with the engine's arguments.
 
 The mode is the name of the capture's directory: ``good`` waits for commands, ``quick`` finishes at once,
-``fails`` sends a failure, ``killed`` dies by a signal, ``silent`` exits with 0 and no ending, ``chatty`` writes a
+``fails`` sends a failure, ``killed`` dies by a signal, ``interrupted`` ends with a checkpoint alone, ``silent`` exits with 0 and no ending, ``chatty`` writes a
 line that is no event, ``deaf`` ignores that its stdin is closed.
 """
 
@@ -58,6 +58,9 @@ def main() -> None:
         print("about to die", file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     if mode == "silent":
+        return
+    if mode == "interrupted":
+        finish(run, "interrupted")
         return
     if mode == "deaf":
         signal.pause()

@@ -163,6 +163,13 @@ def test_silent_end_is_an_error(start):
     assert "ended without saying how" in process.error().headline
 
 
+def test_interrupted_fit_is_no_result(start):
+    """An engine that was interrupted has a checkpoint and no result: the error says how to go on."""
+    process = start("interrupted")
+    until_over(process)
+    assert "interrupted at step 10" in process.error().headline and "resume" in process.error().hint
+
+
 def test_noise_on_stdout_is_a_warning(start):
     """A library that prints does not break the stream: the line is told, and the rest goes on."""
     found = until_over(start("chatty"))
