@@ -170,8 +170,9 @@ template <class T>
 struct AdamStepArgs {
     int64_t rows;             // N
     int64_t row_size;         // numbers in a row
-    T beta1;
+    T rate1;                  // 1 - beta1
     T beta2;
+    T rate2;                  // 1 - beta2
     T eps;
     T step_size;              // learning rate / (1 - beta1^t)
     T inverse_root;           // 1 / sqrt(1 - beta2^t)

@@ -1,6 +1,6 @@
-// adam_step: one pass over parameters, gradients and both moments; bound by memory (28 bytes a float parameter).
+// adam_step: one pass over parameters, gradients and both moments; bound by memory (28 bytes a float
+// parameter).
 #include "../include/adam.h"
-
 #include "kernels.h"
 #include "wide.h"
 
@@ -22,19 +22,22 @@ void update_range(const AdamStepArgs<S>& args, const AdamStep<S>& step, int64_t 
         first.store(args.exp_avg + i);
         second.store(args.exp_avg_sq + i);
     }
-    for (; i < end; ++i) adam_update(step, args.gradient[i], args.parameter[i], args.exp_avg[i], args.exp_avg_sq[i]);
+    for (; i < end; ++i)
+        adam_update(step, args.gradient[i], args.parameter[i], args.exp_avg[i], args.exp_avg_sq[i]);
 }
 
 template <class S>
 int run_adam_step(const AdamStepArgs<S>& args) {
-    const AdamStep<S> step = {args.beta1, args.beta2, args.eps, args.step_size, args.inverse_root};
+    const AdamStep<S> step = {args.rate1, args.beta2,     args.rate2,
+                              args.eps,   args.step_size, args.inverse_root};
     if (!args.visible) {
         parallel_for(args.rows * args.row_size, LEAST_PER_THREAD,
                      [&](int64_t begin, int64_t end, int) { update_range(args, step, begin, end); });
         return STATUS_OK;
     }
     const int64_t size = args.row_size;
-    parallel_for(args.rows, LEAST_PER_THREAD / (size > 0 ? size : 1) + 1, [&](int64_t begin, int64_t end, int) {
+    parallel_for(args.rows, LEAST_PER_THREAD / (size > 0 ? size : 1) + 1,
+                 [&](int64_t begin, int64_t end, int) {
         // Runs of visible rows are updated as one.
         for (int64_t row = begin; row < end;) {
             const int64_t start = row;

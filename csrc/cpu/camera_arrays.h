@@ -6,8 +6,8 @@
 
 SPLAT_BEGIN_ISA
 
-// Splats that one partial sum of a camera gradient covers. Sums are formed for each chunk and added in the order of the
-// chunks, so they do not depend on the number of threads.
+// Splats that one partial sum of a camera gradient covers. Sums are formed for each chunk and added in the
+// order of the chunks, so they do not depend on the number of threads.
 constexpr int64_t CHUNK = 1024;
 
 SPLAT_FN int64_t chunk_count(int64_t count) { return (count + CHUNK - 1) / CHUNK; }

@@ -1,6 +1,5 @@
 // project and its backward: LANES splats at a time; chunks of splats are shared out among the threads.
 #include "../include/projection.h"
-
 #include "camera_arrays.h"
 #include "kernels.h"
 #include "wide.h"
@@ -87,13 +86,15 @@ SPLAT_FN ScreenSplat<Wide<S>> load_screen_gradient(const ProjectBwdArgs<S>& args
     if (args.v_conics) load_rows<3>(args.v_conics + first * 3, 3, count, conic);
     if (args.v_opacities) load_rows<1>(args.v_opacities + first, 1, count, opacity);
     if (args.v_normals) load_rows<3>(args.v_normals + first * 3, 3, count, normal);
-    return {mean[0],  mean[1],    depth[0], conic[0], conic[1], conic[2], opacity[0], {normal[0], normal[1], normal[2]},
-            T(0), T(0)};
+    return {mean[0],  mean[1],  depth[0],   conic[0],
+            conic[1], conic[2], opacity[0], {normal[0], normal[1], normal[2]},
+            T(0),     T(0)};
 }
 
 // One chunk: gradients of its splats, and its part of the camera's gradient.
 template <class S>
-void backward_chunk(const ProjectBwdArgs<S>& args, const Camera<S>& camera, int64_t begin, int64_t end, double* partial) {
+void backward_chunk(const ProjectBwdArgs<S>& args, const Camera<S>& camera, int64_t begin, int64_t end,
+                    double* partial) {
     using T = Wide<S>;
     T sums[CAMERA_SUMS];
     for (T& sum : sums) sum = T(0);
@@ -106,8 +107,8 @@ void backward_chunk(const ProjectBwdArgs<S>& args, const Camera<S>& camera, int6
 
         CameraGradient<T> v_camera;
         const Splat<T> v = project_splat_gradient(camera, load_splats<S>(args, first, count),
-                                                  load_screen_gradient(args, first, count), args.v_normals != nullptr,
-                                                  v_camera);
+                                                  load_screen_gradient(args, first, count),
+                                                  args.v_normals != nullptr, v_camera);
         const T mean[3] = {where(visible, v.mean.x), where(visible, v.mean.y), where(visible, v.mean.z)};
         const T log_scale[3] = {where(visible, v.log_scale.x), where(visible, v.log_scale.y),
                                 where(visible, v.log_scale.z)};
@@ -137,7 +138,8 @@ template <class S>
 void write_camera_gradient(const ProjectBwdArgs<S>& args, const double (&totals)[CAMERA_SUMS]) {
     if (args.v_viewmat) {
         for (int row = 0; row < 3; ++row) {
-            for (int column = 0; column < 3; ++column) args.v_viewmat[row * 4 + column] = S(totals[row * 3 + column]);
+            for (int column = 0; column < 3; ++column)
+                args.v_viewmat[row * 4 + column] = S(totals[row * 3 + column]);
             args.v_viewmat[row * 4 + 3] = S(totals[9 + row]);
         }
         for (int column = 0; column < 4; ++column) args.v_viewmat[12 + column] = S(0);
@@ -152,7 +154,8 @@ int run_project_bwd(const ProjectBwdArgs<S>& args) {
     const int64_t chunks = chunk_count(args.count);
     const bool with_camera = args.v_viewmat || args.v_intrinsics;
     Buffer<double[CAMERA_SUMS]> partial;
-    if (with_camera && !partial.resize(chunks)) return fail(STATUS_OUT_OF_MEMORY, "project_bwd: out of memory");
+    if (with_camera && !partial.resize(chunks))
+        return fail(STATUS_OUT_OF_MEMORY, "project_bwd: out of memory");
     parallel_for(chunks, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t chunk = begin; chunk < end; ++chunk) {
             const int64_t first = chunk * CHUNK, next = first + CHUNK;

@@ -1,8 +1,8 @@
-// sh_colors and its backward: LANES splats at a time, the coefficients of a block transposed so that each register holds
-// one coefficient of all its splats. Reading and writing the coefficients is what takes the time: 192 bytes a splat.
+// sh_colors and its backward: LANES splats at a time, the coefficients of a block transposed so that each
+// register holds one coefficient of all its splats. Reading and writing the coefficients is what takes the
+// time: 192 bytes a splat.
 #include "../include/color.h"
 #include "../include/sh.h"
-
 #include "camera_arrays.h"
 #include "kernels.h"
 #include "wide.h"
@@ -34,7 +34,8 @@ ViewPoint<S> read_view_point(const S* viewmat, bool orthographic) {
 }
 
 template <class S>
-SPLAT_FN Vector3<Wide<S>> directions(const ViewPoint<S>& view, const S* means, int count, Wide<S>& inverse_length) {
+SPLAT_FN Vector3<Wide<S>> directions(const ViewPoint<S>& view, const S* means, int count,
+                                     Wide<S>& inverse_length) {
     using T = Wide<S>;
     if (view.orthographic) {
         inverse_length = T(0);
@@ -42,8 +43,9 @@ SPLAT_FN Vector3<Wide<S>> directions(const ViewPoint<S>& view, const S* means, i
     }
     T mean[3];
     load_rows<3>(means, 3, count, mean);
-    return unit_direction(Vector3<T>{mean[0] - view.center.x, mean[1] - view.center.y, mean[2] - view.center.z},
-                          inverse_length);
+    return unit_direction(
+        Vector3<T>{mean[0] - view.center.x, mean[1] - view.center.y, mean[2] - view.center.z},
+        inverse_length);
 }
 
 // 0.5 + sum_k Y_k c_k for one channel, and whether it counts: what is not finite or not above zero is black.
@@ -90,10 +92,12 @@ SPLAT_FN void encoded_gradient(bool decode, const Wide<S>& encoded, Wide<S>& v_c
     v_color = where(counts(encoded), v_color);
 }
 
-// One chunk. `partial` receives the sum of v_offset (perspective) or v_direction (orthographic) over its splats.
+// One chunk. `partial` receives the sum of v_offset (perspective) or v_direction (orthographic) over its
+// splats.
 //   v_c_k = Y_k v_e (outer product over channels);  v_d = sum_k (sum_channel v_e c_k) grad Y_k(d)
 template <int DEGREE, class S>
-void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, int64_t begin, int64_t end, double* partial) {
+void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, int64_t begin, int64_t end,
+                    double* partial) {
     using T = Wide<S>;
     constexpr int COUNT = (DEGREE + 1) * (DEGREE + 1);
     const int64_t stride = int64_t(args.coefficients) * 3;
@@ -106,7 +110,8 @@ void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, in
         load_rows<3 * COUNT>(args.sh + first * stride, stride, count, coefficients);
         load_rows<3>(args.v_colors + first * 3, 3, count, v_color);
         for (int channel = 0; channel < 3; ++channel)
-            encoded_gradient<S>(args.decode, encoded_color<COUNT>(basis, coefficients, channel), v_color[channel]);
+            encoded_gradient<S>(args.decode, encoded_color<COUNT>(basis, coefficients, channel),
+                                v_color[channel]);
 
         if (args.v_means || partial) {
             T weights[COUNT];
@@ -124,14 +129,16 @@ void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, in
             sums[2] = sums[2] + counted.z;
             if (args.v_means) {
                 const T zero = T(0);
-                const T mean[3] = {view.orthographic ? zero : v_direction.x, view.orthographic ? zero : v_direction.y,
+                const T mean[3] = {view.orthographic ? zero : v_direction.x,
+                                   view.orthographic ? zero : v_direction.y,
                                    view.orthographic ? zero : v_direction.z};
                 store_rows<3>(mean, args.v_means + first * 3, 3, count);
             }
         }
         if (args.v_sh) {
             for (int k = 0; k < COUNT; ++k)
-                for (int channel = 0; channel < 3; ++channel) coefficients[3 * k + channel] = basis[k] * v_color[channel];
+                for (int channel = 0; channel < 3; ++channel)
+                    coefficients[3 * k + channel] = basis[k] * v_color[channel];
             store_rows<3 * COUNT>(coefficients, args.v_sh + first * stride, stride, count);
             for (int lane = 0; lane < count && stride > 3 * COUNT; ++lane)
                 for (int64_t i = 3 * COUNT; i < stride; ++i) args.v_sh[(first + lane) * stride + i] = S(0);
@@ -146,7 +153,8 @@ void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, in
 //                  v_t = -W v_centre,  v_W_ij = -t_i v_centre_j
 //   orthographic:  d = row 2 of W, normalised
 template <class S>
-void write_viewmat_gradient(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, const double (&sum)[3]) {
+void write_viewmat_gradient(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view,
+                            const double (&sum)[3]) {
     S* out = args.v_viewmat;
     for (int i = 0; i < 16; ++i) out[i] = S(0);
     const Vector3<S> total = {S(sum[0]), S(sum[1]), S(sum[2])};
@@ -172,7 +180,8 @@ void write_viewmat_gradient(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& 
 template <class Args>
 int check_arguments(const Args& args) {
     if (args.degree < 0 || args.degree > SH_DEGREE_MAX)
-        return fail(STATUS_BAD_ARGUMENT, "SH degree must be 0 to %d, got %d", SH_DEGREE_MAX, int(args.degree));
+        return fail(STATUS_BAD_ARGUMENT, "SH degree must be 0 to %d, got %d", SH_DEGREE_MAX,
+                    int(args.degree));
     if (args.coefficients < (args.degree + 1) * (args.degree + 1))
         return fail(STATUS_BAD_ARGUMENT, "SH degree %d needs %d coefficients, got %d", int(args.degree),
                     int((args.degree + 1) * (args.degree + 1)), int(args.coefficients));
@@ -201,10 +210,12 @@ int run_backward(const ShColorsBwdArgs<S>& args) {
     const ViewPoint<S> view = read_view_point(args.viewmat, args.orthographic != 0);
     const int64_t chunks = chunk_count(args.count);
     Buffer<double[3]> partial;
-    if (args.v_viewmat && !partial.resize(chunks)) return fail(STATUS_OUT_OF_MEMORY, "sh_colors_bwd: out of memory");
+    if (args.v_viewmat && !partial.resize(chunks))
+        return fail(STATUS_OUT_OF_MEMORY, "sh_colors_bwd: out of memory");
     parallel_for(chunks, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t chunk = begin; chunk < end; ++chunk) {
-            const int64_t first = chunk * CHUNK, last = first + CHUNK < args.count ? first + CHUNK : args.count;
+            const int64_t first = chunk * CHUNK,
+                          last = first + CHUNK < args.count ? first + CHUNK : args.count;
             double* sums = args.v_viewmat ? partial[chunk] : nullptr;
             switch (args.degree) {
                 case 0: backward_chunk<0>(args, view, first, last, sums); break;

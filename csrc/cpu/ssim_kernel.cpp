@@ -1,14 +1,14 @@
 // ssim and its backward: separable blurs with folded symmetric taps.
 //
-// An [H, W, C] image is H rows of W C numbers; neighbours of a channel are C numbers apart, so one loop over a row blurs all
-// channels at once. The image is cut into strips of STRIP_BYTES, which rows are walked down one strip at a time:
-//   1. make:       the fields to blur (four in the forward, three in the backward) of one image row, with a margin;
-//   2. horizontal: blur them along the row into a ring of the last eleven rows (the ring of one strip stays in the L1 cache);
+// An [H, W, C] image is H rows of W C numbers; neighbours of a channel are C numbers apart, so one loop over
+// a row blurs all channels at once. The image is cut into strips of STRIP_BYTES, which rows are walked down
+// one strip at a time:
+//   1. make:       the fields to blur (four in the forward, three in the backward) of one image row;
+//   2. horizontal: blur them along the row into a ring of the last eleven rows (it stays in the L1 cache);
 //   3. vertical:   blur the ring's rows, and use the result for the image row five rows up.
-// Threads share strips and bands of rows. Sums are kept for each strip and row and added in that order, so the mean does not
-// depend on the number of threads.
+// Threads share strips and bands of rows. Sums are kept for each strip and row and added in that order, so
+// the mean does not depend on the number of threads.
 #include "../include/gaussian_window.h"
-
 #include "kernels.h"
 #include "wide.h"
 
@@ -18,7 +18,8 @@ namespace {
 
 constexpr int STRIP_BYTES = 512;
 constexpr int RING = 2 * WINDOW_RADIUS + 1;
-constexpr int LEAST_BAND = 4 * RING;  // rows; each band blurs 2 WINDOW_RADIUS rows that its neighbours blur as well
+constexpr int LEAST_BAND =
+    4 * RING;  // rows; each band blurs 2 WINDOW_RADIUS rows that its neighbours blur as well
 
 struct Shape {
     int64_t height, width, channels;
@@ -72,16 +73,18 @@ struct Workspace {
         return FIELDS * (STRIP + 2 * shape.margin() + Wide<S>::LANES) + RING * FIELDS * STRIP;
     }
     Workspace(S* memory, const Shape& shape)
-        : line(memory + RING * FIELDS * STRIP), ring(memory), line_size(STRIP + 2 * shape.margin() + Wide<S>::LANES) {}
+        : line(memory + RING * FIELDS * STRIP),
+          ring(memory),
+          line_size(STRIP + 2 * shape.margin() + Wide<S>::LANES) {}
     S* ring_row(int64_t row) { return ring + (row + RING) % RING * FIELDS * STRIP; }
 };
 
 // Blurs one strip for image rows [begin, end).
-//   make(row, position, fields): T fields[FIELDS] of the numbers from `position` of an image row (zero outside)
+//   make(row, position, fields): T fields[FIELDS] of the numbers from `position` of a row (zero outside)
 //   use(row, position, fields):  receives the blurred ones
 template <int FIELDS, class S, class Make, class Use>
-SPLAT_FN void blur_strip(const Shape& shape, Workspace<FIELDS, S>& space, int64_t strip, int64_t begin, int64_t end,
-                         const Make& make, const Use& use) {
+SPLAT_FN void blur_strip(const Shape& shape, Workspace<FIELDS, S>& space, int64_t strip, int64_t begin,
+                         int64_t end, const Make& make, const Use& use) {
     using T = Wide<S>;
     constexpr int64_t STRIP = Workspace<FIELDS, S>::STRIP;
     const int64_t start = strip * STRIP, channels = shape.channels, margin = shape.margin();
@@ -99,8 +102,9 @@ SPLAT_FN void blur_strip(const Shape& shape, Workspace<FIELDS, S>& space, int64_
             for (int f = 0; f < FIELDS; ++f) {
                 const S* const line = space.line + f * space.line_size + margin;
                 for (int64_t i = 0; i < width; i += T::LANES)
-                    blurred<S>([&](int k) SPLAT_INLINE { return T::load(line + i + k * channels); })
-                        .store(ring_row + f * STRIP + i);
+                    blurred<S>([&](int k) SPLAT_INLINE {
+                        return T::load(line + i + k * channels);
+                    }).store(ring_row + f * STRIP + i);
             }
         }
         const int64_t out = row - WINDOW_RADIUS;
@@ -142,8 +146,8 @@ template <class Args>
 int check_arguments(const Args& args) {
     const int32_t least = args.valid ? RING : 1;
     if (args.height < least || args.width < least || args.channels < 1)
-        return fail(STATUS_BAD_ARGUMENT, "ssim needs at least %d x %d pixels and 1 channel, got %d x %d x %d", int(least),
-                    int(least), int(args.height), int(args.width), int(args.channels));
+        return fail(STATUS_BAD_ARGUMENT, "ssim needs at least %d x %d pixels and 1 channel, got %d x %d x %d",
+                    int(least), int(least), int(args.height), int(args.width), int(args.channels));
     return STATUS_OK;
 }
 
@@ -155,7 +159,8 @@ int run_forward(const SsimFwdArgs<S>& args) {
     const int64_t length = shape.length(), plane = shape.height * length;
     const double range = double(args.data_range);
     const T c1 = T(S(SSIM_K1 * range * SSIM_K1 * range)), c2 = T(S(SSIM_K2 * range * SSIM_K2 * range));
-    const int64_t border = shape.valid ? WINDOW_RADIUS : 0, left = border * shape.channels, right = length - left;
+    const int64_t border = shape.valid ? WINDOW_RADIUS : 0, left = border * shape.channels,
+                  right = length - left;
     const int64_t strips = (length + Workspace<4, S>::STRIP - 1) / Workspace<4, S>::STRIP;
     Buffer<T> sums;  // [strips][height]
     if (!sums.resize(strips * shape.height)) return fail(STATUS_OUT_OF_MEMORY, "ssim_fwd: out of memory");
@@ -173,7 +178,8 @@ int run_forward(const SsimFwdArgs<S>& args) {
         for (int64_t row = begin; row < end; ++row) row_sums[row] = T(S(0));
         const auto use = [&](int64_t row, int64_t position, const T* fields) SPLAT_INLINE {
             SsimGradient<T> gradient;
-            const T value = ssim_at(SsimMoments<T>{fields[0], fields[1], fields[2], fields[3]}, c1, c2, gradient);
+            const T value =
+                ssim_at(SsimMoments<T>{fields[0], fields[1], fields[2], fields[3]}, c1, c2, gradient);
             const bool row_counts = row >= border && row < shape.height - border;
             const auto counts = between<S>(position, row_counts ? left : right, right);
             row_sums[row] = row_sums[row] + where(counts, value);
@@ -201,7 +207,8 @@ int run_backward(const SsimBwdArgs<S>& args) {
     const int64_t length = shape.length(), plane = shape.height * length;
     const T scale = T(S(double(*args.v_mean) / shape.counted()));
     const auto make = [&](int64_t row, int64_t position, T* fields) SPLAT_INLINE {
-        for (int f = 0; f < 3; ++f) fields[f] = load_padded(args.maps + f * plane + row * length, position, length);
+        for (int f = 0; f < 3; ++f)
+            fields[f] = load_padded(args.maps + f * plane + row * length, position, length);
     };
     const auto use = [&](int64_t row, int64_t position, const T* fields) SPLAT_INLINE {
         const T x = load_padded(args.image + row * length, position, length);

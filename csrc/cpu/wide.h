@@ -1,7 +1,9 @@
-// Wide<T>: one number for each of several splats (or pixels), in one vector register. The T of the formulas in csrc/include.
+// Wide<T>: one number for each of several splats (or pixels), in one vector register. The T of the formulas
+// in csrc/include.
 //
-// Built on the vector extensions of GCC and clang, so the same source serves SSE, AVX2, AVX-512 and NEON. exp and log of
-// floats are polynomials over all lanes; those of doubles call the C library lane by lane (doubles serve the tests).
+// Built on the vector extensions of GCC and clang, so the same source serves SSE, AVX2, AVX-512 and NEON. exp
+// and log of floats are polynomials over all lanes; those of doubles call the C library lane by lane (doubles
+// serve the tests).
 #pragma once
 
 #include <cstdint>
@@ -121,9 +123,10 @@ SPLAT_FN Wide<double> logarithm(Wide<double> x) {
     return x;
 }
 
-// exp(x) = 2^n exp(r), n the integer nearest to x / ln 2, |r| <= ln 2 / 2. ln 2 is subtracted in two parts (Cody and Waite) so
-// that r keeps all its digits; exp(r) - 1 - r is r^2 times a polynomial of degree 4 (minimax, Moshier's Cephes). Relative error
-// 1e-7. Overflow gives infinity, NaN stays NaN, results below the least normal float are 0.
+// exp(x) = 2^n exp(r), n the integer nearest to x / ln 2, |r| <= ln 2 / 2. ln 2 is subtracted in two parts
+// (Cody and Waite) so that r keeps all its digits; exp(r) - 1 - r is r^2 times a polynomial of degree 4
+// (minimax, Moshier's Cephes). Relative error 1e-7. Overflow gives infinity, NaN stays NaN, results below the
+// least normal float are 0.
 SPLAT_FN Wide<float> exponential(Wide<float> x) {
     using Float = Wide<float>;
     using Truth = WideTypes<float>::Truth;
@@ -154,8 +157,9 @@ SPLAT_FN Wide<float> exponential(Wide<float> x) {
     return select(x < Float(-87.3f), Float(0.0f), p);
 }
 
-// ln(x) = e ln 2 + ln(m), m in [sqrt(1/2), sqrt(2)): a polynomial of degree 8 in m - 1 (Cephes). Relative error 1e-7 for normal
-// x > 0. 0 and negative numbers give NaN, infinity and NaN give themselves. (Subnormal numbers count as zero.)
+// ln(x) = e ln 2 + ln(m), m in [sqrt(1/2), sqrt(2)): a polynomial of degree 8 in m - 1 (Cephes). Relative
+// error 1e-7 for normal x > 0. 0 and negative numbers give NaN, infinity and NaN give themselves. (Subnormal
+// numbers count as zero.)
 SPLAT_FN Wide<float> logarithm(Wide<float> x) {
     using Float = Wide<float>;
     using Truth = WideTypes<float>::Truth;
@@ -188,14 +192,16 @@ SPLAT_FN Wide<float> logarithm(Wide<float> x) {
 template <class S>
 SPLAT_FN WideTruth<S> between(int64_t first, int64_t begin, int64_t end) {
     WideTruth<S> result;
-    for (int lane = 0; lane < Wide<S>::LANES; ++lane) result.bits[lane] = first + lane >= begin && first + lane < end ? -1 : 0;
+    for (int lane = 0; lane < Wide<S>::LANES; ++lane)
+        result.bits[lane] = first + lane >= begin && first + lane < end ? -1 : 0;
     return result;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------------------
 // Rows to columns and back: arrays of structures in memory, one register a field in the formulas.
 
-// columns[c] = field c of `count` rows (at most LANES) that are `stride` numbers apart. Missing rows repeat the last.
+// columns[c] = field c of `count` rows (at most LANES) that are `stride` numbers apart. Missing rows repeat
+// the last.
 template <int COLUMNS, class S>
 SPLAT_FN void load_rows(const S* rows, int64_t stride, int count, Wide<S>* columns) {
     constexpr int LANES = Wide<S>::LANES;
@@ -205,7 +211,8 @@ SPLAT_FN void load_rows(const S* rows, int64_t stride, int count, Wide<S>* colum
             for (int c = 0; c < COLUMNS; ++c) buffer[c][lane] = rows[lane * stride + c];
     } else {
         for (int lane = 0; lane < LANES; ++lane)
-            for (int c = 0; c < COLUMNS; ++c) buffer[c][lane] = rows[(lane < count ? lane : count - 1) * stride + c];
+            for (int c = 0; c < COLUMNS; ++c)
+                buffer[c][lane] = rows[(lane < count ? lane : count - 1) * stride + c];
     }
     for (int c = 0; c < COLUMNS; ++c) columns[c] = Wide<S>::load(buffer[c]);
 }

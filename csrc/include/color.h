@@ -1,13 +1,14 @@
-// The sRGB transfer curve and its derivative (IEC 61966-2-1), as Blender applies it to splats: no upper clamp.
+// The sRGB transfer curve and its derivative (IEC 61966-2-1), as Blender applies it to splats: no upper
+// clamp.
 #pragma once
 
 #include "scalar.h"
 
 SPLAT_BEGIN_ISA
 
-constexpr double SRGB_KNEE = 0.04045;        // encoded value where the straight part ends
-constexpr double SRGB_SLOPE = 1.0 / 12.92;   // of the straight part
-constexpr double SRGB_OFFSET = 0.055;        // linear = ((encoded + offset) / (1 + offset))^2.4 above the knee
+constexpr double SRGB_KNEE = 0.04045;       // encoded value where the straight part ends
+constexpr double SRGB_SLOPE = 1.0 / 12.92;  // of the straight part
+constexpr double SRGB_OFFSET = 0.055;       // linear = ((encoded + offset) / (1 + offset))^2.4 above the knee
 
 // Linear light of an encoded value of 0 or more, and its derivative.
 template <class T>

@@ -1,7 +1,7 @@
 // SSIM: its window and constants, the value at a pixel, and the gradient there.
 //
-// Sources: Wang, Bovik, Sheikh, Simoncelli 2004, "Image Quality Assessment: From Error Visibility to Structural Similarity",
-// eq. 13 to 16; the gradient is derived below.
+// Sources: Wang, Bovik, Sheikh, Simoncelli 2004, "Image Quality Assessment: From Error Visibility to
+// Structural Similarity", eq. 13 to 16; the gradient is derived below.
 #pragma once
 
 #include "scalar.h"
@@ -10,8 +10,9 @@ SPLAT_BEGIN_ISA
 
 constexpr int WINDOW_RADIUS = 5;  // 11 taps
 // exp(-k^2 / (2 1.5^2)) / sum, k = 0 to 5: the window is symmetric, so six numbers serve eleven taps.
-constexpr double WINDOW_TAPS[WINDOW_RADIUS + 1] = {0.26601172486179436, 0.21300553771125369, 0.10936068950970002,
-                                                   0.03600077212843083, 0.00759875813523919, 0.00102838008447911};
+constexpr double WINDOW_TAPS[WINDOW_RADIUS + 1] = {0.26601172486179436, 0.21300553771125369,
+                                                   0.10936068950970002, 0.03600077212843083,
+                                                   0.00759875813523919, 0.00102838008447911};
 constexpr double SSIM_K1 = 0.01, SSIM_K2 = 0.03;
 
 // Blurred with the window G: G x, G y, G (x^2 + y^2), G (x y). The two squares are never needed apart.
@@ -20,7 +21,8 @@ struct SsimMoments {
     T mean_x, mean_y, squares, product;
 };
 
-// dSSIM/d(G x), dSSIM/d(G (x^2 + y^2)), dSSIM/d(G (x y)) at one pixel; mean_y and y belong to the target: no gradient.
+// dSSIM/d(G x), dSSIM/d(G (x^2 + y^2)), dSSIM/d(G (x y)) at one pixel; mean_y and y belong to the target: no
+// gradient.
 template <class T>
 struct SsimGradient {
     T mean, squares, product;
@@ -49,7 +51,8 @@ SPLAT_FN T ssim_at(const SsimMoments<T>& m, T c1, T c2, SsimGradient<T>& gradien
     return value;
 }
 
-// v_x at a pixel, from the three gradient maps blurred with the same (symmetric) window: the adjoint of x -> G x, G x^2, G x y.
+// v_x at a pixel, from the three gradient maps blurred with the same (symmetric) window: the adjoint of x ->
+// G x, G x^2, G x y.
 template <class T>
 SPLAT_FN T ssim_image_gradient(T x, T y, const SsimGradient<T>& blurred) {
     return blurred.mean + T(2) * x * blurred.squares + y * blurred.product;

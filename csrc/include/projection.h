@@ -1,18 +1,20 @@
 // Projection of a 3D Gaussian to the screen (EWA splatting), forward and backward.
 //
 // Symbols:
-//   m          the splat's centre in the world;  p = W m + t  its centre in the camera's frame (x right, y down, z ahead)
+//   m          the splat's centre in the world
+//   p          p = W m + t, its centre in the camera's frame (x right, y down, z ahead)
 //   W, t       rotation and translation of viewmat (camera_from_world)
-//   R, s       the splat's rotation matrix (from the quaternion q) and its scales, S = diag(s) = diag(exp(log_scale))
+//   R, s       the splat's rotation matrix (from the quaternion q) and scales exp(log_scale), S = diag(s)
 //   J          2x3 Jacobian of the projection at p
 //   A = J W R S  (2x3), so that the covariance on the screen is  Sigma' = J W (R S S R^T) W^T J^T = A A^T
 //   d          dilation: variance in px^2 added to both diagonal entries;  Sigma'_d = Sigma' + d I
 //   Q          the conic, the inverse of Sigma'_d
 //   v_x        dL/dx, the gradient of the loss with respect to x ("v" as in vector-Jacobian product)
 //
-// Sources: Zwicker, Pfister, van Baar, Gross 2001, "EWA Volume Splatting", eq. 24 to 26 (J and Sigma');
-// Kerbl et al. 2023, "3D Gaussian Splatting", eq. 5 and 6, appendix A; Ye and Kanazawa 2023, "Mathematical Supplement for
-// the gsplat Library" (the backward pass); Yu et al. 2024, "Mip-Splatting", eq. 9 (the opacity's compensation).
+// Sources: Zwicker, Pfister, van Baar, Gross 2001, "EWA Volume Splatting", eq. 24 to 26 (J and Sigma'); Kerbl
+// et al. 2023, "3D Gaussian Splatting", eq. 5 and 6, appendix A; Ye and Kanazawa 2023, "Mathematical
+// Supplement for the gsplat Library" (the backward pass); Yu et al. 2024, "Mip-Splatting", eq. 9 (the
+// opacity's compensation).
 #pragma once
 
 #include "constants.h"
@@ -53,7 +55,7 @@ struct ScreenSplat {
     T radius_x, radius_y;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------------------
 // Pieces that the forward and the backward pass share
 
 // Rotation matrix of a unit quaternion.
@@ -70,16 +72,17 @@ SPLAT_FN Matrix3<T> rotation_matrix(const Quaternion<T>& q) {
 
 // The Jacobian of the projection,  J = [ xx 0 xz ; 0 yy yz ],  and what it was made of.
 //
-// Perspective: (x, y, z) -> (f_x x/z + c_x, f_y y/z + c_y), so xx = f_x/z and xz = -f_x x/z^2 = -offset_x / z, where offset_x
-// = f_x x/z is the distance of the splat's centre from the principal point in pixels. A splat that is centred far outside
-// the image but reaches into it would be linearised where the projection is far from linear, and become a fan across the
-// image. As in 3DGS the offset is therefore clamped: J is taken at most FRUSTUM_MARGIN of the image's size outside the
-// image (1.3 half fields of view from the axis of a centred camera). The centre itself is not clamped.
+// Perspective: (x, y, z) -> (f_x x/z + c_x, f_y y/z + c_y), so xx = f_x/z and xz = -f_x x/z^2 = -offset_x /
+// z, where offset_x = f_x x/z is the distance of the splat's centre from the principal point in pixels. A
+// splat that is centred far outside the image but reaches into it would be linearised where the projection is
+// far from linear, and become a fan across the image. As in 3DGS the offset is therefore clamped: J is taken
+// at most FRUSTUM_MARGIN of the image's size outside the image (1.3 half fields of view from the axis of a
+// centred camera). The centre itself is not clamped.
 template <class T>
 struct Jacobian {
     T xx, xz, yy, yz;
-    T inverse_depth;               // 1/z, or 1 for an orthographic camera
-    T offset_x, offset_y;          // of the centre, not clamped, px
+    T inverse_depth;       // 1/z, or 1 for an orthographic camera
+    T offset_x, offset_y;  // of the centre, not clamped, px
     T clamped_offset_x, clamped_offset_y;
 };
 
@@ -113,17 +116,18 @@ SPLAT_FN Jacobian<T> projection_jacobian(const Camera<S>& camera, const Vector3<
 // The chain  q -> R,  p -> J,  A = J W R S,  Sigma' = A A^T,  as far as both passes need it.
 template <class T>
 struct Footprint {
-    Vector3<T> point;         // p
-    Jacobian<T> jacobian;     // J
-    Quaternion<T> unit;       // q / |q|
-    T inverse_norm;           // 1 / |q|
-    Matrix3<T> rotation;      // R
-    Vector3<T> scale;         // s
-    Vector3<T> jw_x, jw_y;    // rows of J W
-    Vector3<T> a_x, a_y;      // rows of A
-    T cov_xx, cov_xy, cov_yy; // Sigma'_d
-    T plain_determinant;      // det Sigma'
-    T determinant;            // det Sigma'_d
+    Vector3<T> point;          // p
+    Jacobian<T> jacobian;      // J
+    Quaternion<T> unit;        // q / |q|
+    T inverse_norm;            // 1 / |q|
+    Matrix3<T> rotation;       // R
+    Vector3<T> scale;          // s
+    Vector3<T> jw_x, jw_y;     // rows of J W
+    Vector3<T> a_x, a_y;       // rows of A
+    T plain_xx, plain_yy;      // diagonal of Sigma'
+    T cov_xx, cov_xy, cov_yy;  // Sigma'_d
+    T plain_determinant;       // det Sigma'
+    T determinant;             // det Sigma'_d
 };
 
 template <class T, class S>
@@ -131,30 +135,35 @@ SPLAT_FN Footprint<T> footprint(const Camera<S>& camera, const Splat<T>& splat) 
     Footprint<T> f;
     const auto& w = camera.rotation.m;
     f.point = times_column(camera.rotation, splat.mean);
-    f.point = {f.point.x + camera.translation.x, f.point.y + camera.translation.y, f.point.z + camera.translation.z};
+    f.point = {f.point.x + camera.translation.x, f.point.y + camera.translation.y,
+               f.point.z + camera.translation.z};
     f.jacobian = projection_jacobian(camera, f.point);
 
     const Quaternion<T>& q = splat.quaternion;
     f.inverse_norm = T(1) / square_root(q.w * q.w + q.x * q.x + q.y * q.y + q.z * q.z);
     f.unit = {q.w * f.inverse_norm, q.x * f.inverse_norm, q.y * f.inverse_norm, q.z * f.inverse_norm};
     f.rotation = rotation_matrix(f.unit);
-    f.scale = {exponential(splat.log_scale.x), exponential(splat.log_scale.y), exponential(splat.log_scale.z)};
+    f.scale = {exponential(splat.log_scale.x), exponential(splat.log_scale.y),
+               exponential(splat.log_scale.z)};
 
     const Jacobian<T>& j = f.jacobian;
-    f.jw_x = {j.xx * w[0][0] + j.xz * w[2][0], j.xx * w[0][1] + j.xz * w[2][1], j.xx * w[0][2] + j.xz * w[2][2]};
-    f.jw_y = {j.yy * w[1][0] + j.yz * w[2][0], j.yy * w[1][1] + j.yz * w[2][1], j.yy * w[1][2] + j.yz * w[2][2]};
+    f.jw_x = {j.xx * w[0][0] + j.xz * w[2][0], j.xx * w[0][1] + j.xz * w[2][1],
+              j.xx * w[0][2] + j.xz * w[2][2]};
+    f.jw_y = {j.yy * w[1][0] + j.yz * w[2][0], j.yy * w[1][1] + j.yz * w[2][1],
+              j.yy * w[1][2] + j.yz * w[2][2]};
     f.a_x = multiplied(row_times(f.jw_x, f.rotation), f.scale);
     f.a_y = multiplied(row_times(f.jw_y, f.rotation), f.scale);
 
-    const T plain_xx = dot(f.a_x, f.a_x), plain_yy = dot(f.a_y, f.a_y);
-    // det(A A^T) is the squared area that the rows of A span (Cauchy-Binet). Unlike xx yy - xy^2 it does not cancel for
-    // thin splats, and it cannot come out negative.
+    f.plain_xx = dot(f.a_x, f.a_x);
+    f.plain_yy = dot(f.a_y, f.a_y);
+    // det(A A^T) is the squared area that the rows of A span (Cauchy-Binet). Unlike xx yy - xy^2 it does not
+    // cancel for thin splats, and it cannot come out negative.
     const Vector3<T> area = cross(f.a_x, f.a_y);
     f.plain_determinant = dot(area, area);
-    f.cov_xx = plain_xx + camera.dilation;
+    f.cov_xx = f.plain_xx + camera.dilation;
     f.cov_xy = dot(f.a_x, f.a_y);
-    f.cov_yy = plain_yy + camera.dilation;
-    f.determinant = f.plain_determinant + (plain_xx + plain_yy + camera.dilation) * camera.dilation;
+    f.cov_yy = f.plain_yy + camera.dilation;
+    f.determinant = f.plain_determinant + (f.plain_xx + f.plain_yy + camera.dilation) * camera.dilation;
     return f;
 }
 
@@ -181,11 +190,11 @@ SPLAT_FN Vector3<T> normal_axis(const Camera<S>& camera, const Splat<T>& splat, 
     return scaled(axis, select(facing > T(0), T(-1), T(1)));
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------------------
 // Forward
 
-// Projects a splat. What does not draw is culled: not finite, no rotation, nearer than `near`, fainter than 1/255,
-// a needle, or wholly outside the image.
+// Projects a splat. What does not draw is culled: not finite, no rotation, nearer than `near`, fainter than
+// 1/255, a needle, or wholly outside the image.
 template <class T, class S>
 SPLAT_FN ScreenSplat<T> project_splat(const Camera<S>& camera, const Splat<T>& splat) {
     const Footprint<T> f = footprint(camera, splat);
@@ -193,13 +202,13 @@ SPLAT_FN ScreenSplat<T> project_splat(const Camera<S>& camera, const Splat<T>& s
 
     T opacity = sigmoid(splat.opacity_logit);
     if (camera.antialiased) {
-        // The dilated Gaussian covers more pixels by the factor sqrt(det Sigma'_d / det Sigma'); dimmed by as much, the
-        // splat keeps its energy however small it gets.
+        // The dilated Gaussian covers more pixels by the factor sqrt(det Sigma'_d / det Sigma'); dimmed by as
+        // much, the splat keeps its energy however small it gets.
         const T ratio = larger(f.plain_determinant * inverse_determinant, T(COMPENSATION_MIN));
         opacity = opacity * square_root(ratio);
     }
-    // o exp(-r^2/2) = 1/255 at r = sqrt(2 ln(255 o)) standard deviations. The axis-aligned box around that ellipse has
-    // half sides r sqrt(Sigma'_xx), r sqrt(Sigma'_yy).
+    // o exp(-r^2/2) = 1/255 at r = sqrt(2 ln(255 o)) standard deviations. The axis-aligned box around that
+    // ellipse has half sides r sqrt(Sigma'_xx), r sqrt(Sigma'_yy).
     const T squared_extent = logarithm(opacity * T(1.0 / ALPHA_MIN)) * T(2);
     ScreenSplat<T> out;
     out.radius_x = square_root(squared_extent * f.cov_xx);
@@ -214,13 +223,14 @@ SPLAT_FN ScreenSplat<T> project_splat(const Camera<S>& camera, const Splat<T>& s
     out.normal = times_column(f.rotation, normal_axis(camera, splat, f));
 
     const Quaternion<T>& q = splat.quaternion;
+    const T squared_norm = q.w * q.w + q.x * q.x + q.y * q.y + q.z * q.z;
     const T half_trace = T(0.5) * (f.cov_xx + f.cov_yy);
     const T bad = poison(splat.mean.x + splat.mean.y + splat.mean.z) + poison(splat.opacity_logit) +
-                  poison(splat.log_scale.x) + poison(splat.log_scale.y) + poison(splat.log_scale.z) +
-                  poison(out.mean_x) + poison(out.mean_y) + poison(out.conic_xx) + poison(out.conic_xy) +
-                  poison(out.conic_yy) + poison(out.radius_x) + poison(out.radius_y);
+                  poison(squared_norm) + poison(splat.log_scale.x) + poison(splat.log_scale.y) +
+                  poison(splat.log_scale.z) + poison(out.mean_x) + poison(out.mean_y) + poison(out.conic_xx) +
+                  poison(out.conic_xy) + poison(out.conic_yy) + poison(out.radius_x) + poison(out.radius_y);
     const auto sound = (bad == T(0)) & (f.point.z >= T(camera.near_depth)) &
-                       (q.w * q.w + q.x * q.x + q.y * q.y + q.z * q.z > T(QUATERNION_NORM_MIN * QUATERNION_NORM_MIN)) &
+                       (squared_norm > T(QUATERNION_NORM_MIN * QUATERNION_NORM_MIN)) &
                        (f.determinant > T(DETERMINANT_MIN)) &
                        (f.determinant > half_trace * half_trace * T(CONDITION_MIN)) & (squared_extent > T(0));
     const auto inside = (out.mean_x + out.radius_x > T(0)) & (out.mean_x - out.radius_x < T(camera.width)) &
@@ -232,7 +242,7 @@ SPLAT_FN ScreenSplat<T> project_splat(const Camera<S>& camera, const Splat<T>& s
             where(visible, out.radius_y)};
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------------------
 // Backward
 
 // Gradients of one splat's part of the loss with respect to the camera; the kernels sum them over splats.
@@ -245,12 +255,15 @@ struct CameraGradient {
 
 // v_R -> v_q for the quaternion before it was normalised.
 //
-// With u = q/|q|, every entry of R is quadratic in u (rotation_matrix above). Collecting the terms, with V = v_R:
+// With u = q/|q|, every entry of R is quadratic in u (rotation_matrix above). Collecting the terms, with V =
+// v_R:
 //   v_w = 2 ( x (V21 - V12) + y (V02 - V20) + z (V10 - V01) )
-//   v_x = 2 ( w (V21 - V12) + y (V01 + V10) + z (V02 + V20) - 2 x (V11 + V22) )   and y, z by cyclic exchange.
-// Through the normalisation, du/dq = (I - u u^T)/|q|: the part of v_u along u is dropped, the rest divided by the norm.
+//   v_x = 2 ( w (V21 - V12) + y (V01 + V10) + z (V02 + V20) - 2 x (V11 + V22) );  y, z by cyclic exchange.
+// Through the normalisation, du/dq = (I - u u^T)/|q|: the part of v_u along u is dropped, the rest divided by
+// the norm.
 template <class T>
-SPLAT_FN Quaternion<T> quaternion_gradient(const Quaternion<T>& u, T inverse_norm, const Matrix3<T>& v_rotation) {
+SPLAT_FN Quaternion<T> quaternion_gradient(const Quaternion<T>& u, T inverse_norm,
+                                           const Matrix3<T>& v_rotation) {
     const auto& v = v_rotation.m;
     const T skew_x = v[2][1] - v[1][2], skew_y = v[0][2] - v[2][0], skew_z = v[1][0] - v[0][1];
     const T sum_xy = v[0][1] + v[1][0], sum_xz = v[0][2] + v[2][0], sum_yz = v[1][2] + v[2][1];
@@ -266,14 +279,15 @@ SPLAT_FN Quaternion<T> quaternion_gradient(const Quaternion<T>& u, T inverse_nor
             (z - u.z * along) * factor};
 }
 
-// A symmetric 2x2 gradient; xy is each of the two off-diagonal entries (half the derivative by the shared number).
+// A symmetric 2x2 gradient; xy is each of the two off-diagonal entries (half the derivative by the shared
+// number).
 template <class T>
 struct SymmetricGradient {
     T xx, xy, yy;
 };
 
-// v_Q -> v_Sigma'. From Q Sigma'_d = I:  dQ = -Q dSigma' Q,  so  v_Sigma' = -Q V Q  with V = [ v_xx  v_xy/2 ; v_xy/2  v_yy ].
-// The dilation is a constant and passes the gradient on unchanged.
+// v_Q -> v_Sigma'. From Q Sigma'_d = I:  dQ = -Q dSigma' Q,  so  v_Sigma' = -Q V Q  with V = [ v_xx  v_xy/2 ;
+// v_xy/2  v_yy ]. The dilation is a constant and passes the gradient on unchanged.
 template <class T>
 SPLAT_FN SymmetricGradient<T> covariance_gradient(T q_xx, T q_xy, T q_yy, T v_xx, T v_xy, T v_yy) {
     const T half = T(0.5) * v_xy;
@@ -283,15 +297,15 @@ SPLAT_FN SymmetricGradient<T> covariance_gradient(T q_xx, T q_xy, T q_yy, T v_xx
     return {-(q_xx * r00 + q_xy * r10), -(q_xx * r01 + q_xy * r11), -(q_xy * r01 + q_yy * r11)};
 }
 
-// Backward of the compensation sqrt(rho), rho = det Sigma' / det Sigma'_d, for a given v_rho. With Sigma' = [ a b ; b c ],
-// det Sigma' = a c - b^2 and det Sigma'_d = (a + d)(c + d) - b^2:
+// Backward of the compensation sqrt(rho), rho = det Sigma' / det Sigma'_d, for a given v_rho. With Sigma' = [
+// a b ; b c ], det Sigma' = a c - b^2 and det Sigma'_d = (a + d)(c + d) - b^2:
 //   drho/da = (c - rho (c + d)) / det_d = (c (1 - rho) - rho d) / det_d,   drho/dc likewise with a,
 //   drho/db = -2 b (1 - rho) / det_d (for the shared number; each entry gets half).
 // 1 - rho = d (a + c + d) / det_d is formed without cancellation.
 template <class T>
 SPLAT_FN SymmetricGradient<T> compensation_gradient(const Footprint<T>& f, T dilation, T v_rho) {
     const T inverse = T(1) / f.determinant;
-    const T a = f.cov_xx - dilation, c = f.cov_yy - dilation;
+    const T a = f.plain_xx, c = f.plain_yy;
     const T rest = dilation * (f.cov_xx + c) * inverse;
     const T rho_d = f.plain_determinant * inverse * dilation;
     const T factor = v_rho * inverse;
@@ -301,12 +315,12 @@ SPLAT_FN SymmetricGradient<T> compensation_gradient(const Footprint<T>& f, T dil
 // Everything upstream of J:  v_J and v_(mean on the screen) -> v_p and the intrinsics.
 //
 //   mean_x = offset_x + c_x,  xx = f_x/z,  xz = -clamped_x/z,  offset_x = f_x x/z
-//   v_clamped = -v_xz/z. Where the offset is not clamped this goes on to the offset. Where it is, the limit is
-//   (constant - c_x), so it goes to -c_x and not to the centre.
-//   v_z collects  -v_offset offset/z  from the offset,  -v_xx xx/z  and  v_xz clamped/z^2 = -v_xz xz/z  from J.
+//   v_clamped = -v_xz/z. Where the offset is not clamped this goes on to the offset. Where it is, the limit
+//   is (constant - c_x), so it goes to -c_x and not to the centre.
+//   v_z = -v_offset offset/z (from the offset) - v_xx xx/z - v_xz xz/z (from J: xz = -clamped/z)
 template <class T, class S>
-SPLAT_FN Vector3<T> point_gradient(const Camera<S>& camera, const Footprint<T>& f, const Jacobian<T>& v_j, T v_mean_x,
-                                   T v_mean_y, T v_depth, CameraGradient<T>& v_camera) {
+SPLAT_FN Vector3<T> point_gradient(const Camera<S>& camera, const Footprint<T>& f, const Jacobian<T>& v_j,
+                                   T v_mean_x, T v_mean_y, T v_depth, CameraGradient<T>& v_camera) {
     const Jacobian<T>& j = f.jacobian;
     if (camera.orthographic) {
         v_camera.focal_x = v_mean_x * f.point.x + v_j.xx;
@@ -318,7 +332,8 @@ SPLAT_FN Vector3<T> point_gradient(const Camera<S>& camera, const Footprint<T>& 
     const T iz = j.inverse_depth;
     const auto free_x = j.offset_x == j.clamped_offset_x, free_y = j.offset_y == j.clamped_offset_y;
     const T v_clamped_x = -v_j.xz * iz, v_clamped_y = -v_j.yz * iz;
-    const T v_offset_x = v_mean_x + where(free_x, v_clamped_x), v_offset_y = v_mean_y + where(free_y, v_clamped_y);
+    const T v_offset_x = v_mean_x + where(free_x, v_clamped_x),
+            v_offset_y = v_mean_y + where(free_y, v_clamped_y);
     v_camera.focal_x = (v_offset_x * f.point.x + v_j.xx) * iz;
     v_camera.focal_y = (v_offset_y * f.point.y + v_j.yy) * iz;
     v_camera.center_x = v_mean_x - select(free_x, T(0), v_clamped_x);
@@ -328,9 +343,9 @@ SPLAT_FN Vector3<T> point_gradient(const Camera<S>& camera, const Footprint<T>& 
     return {v_offset_x * j.xx, v_offset_y * j.yy, v_depth - toward * iz};
 }
 
-// Gradients of one splat, given those of its screen splat (v_screen.radius_* are ignored). Repeats the forward's arithmetic
-// from the inputs. Lanes of culled splats may come out as anything: the caller drops them. Set with_normal where
-// v_screen.normal is to be used.
+// Gradients of one splat, given those of its screen splat (v_screen.radius_* are ignored). Repeats the
+// forward's arithmetic from the inputs. Lanes of culled splats may come out as anything: the caller drops
+// them. Set with_normal where v_screen.normal is to be used.
 //
 //   Sigma' = A A^T      v_A = 2 G A, with G = v_Sigma'
 //   A = (J W R) S       v_s_k = sum_r v_A_rk (J W R)_rk, and s = exp(log s): v_(log s)_k = sum_r v_A_rk A_rk
@@ -339,8 +354,9 @@ SPLAT_FN Vector3<T> point_gradient(const Camera<S>& camera, const Footprint<T>& 
 //   J W                 v_J = v_(J W) W^T,         v_W = J^T v_(J W)
 //   p = W m + t         v_m = W^T v_p,             v_W += v_p m^T,    v_t = v_p
 template <class T, class S>
-SPLAT_FN Splat<T> project_splat_gradient(const Camera<S>& camera, const Splat<T>& splat, const ScreenSplat<T>& v_screen,
-                                         bool with_normal, CameraGradient<T>& v_camera) {
+SPLAT_FN Splat<T> project_splat_gradient(const Camera<S>& camera, const Splat<T>& splat,
+                                         const ScreenSplat<T>& v_screen, bool with_normal,
+                                         CameraGradient<T>& v_camera) {
     const Footprint<T> f = footprint(camera, splat);
     const T inverse_determinant = T(1) / f.determinant;
     SymmetricGradient<T> g = covariance_gradient(

@@ -1,9 +1,10 @@
 // What the formulas of csrc/include need from a number type, for float and double.
 //
-// The formulas are templates over T. On CUDA T is float or double. On the CPU T may also be Wide<float> or Wide<double>
-// (csrc/cpu/wide.h): one lane for each of several splats. So the formulas have no branch that depends on a splat's
-// values: they compute both sides and `select`. A comparison of two T gives a truth value for each lane; combine those
-// with & and |, never with && and ||. Literals are written T(0.5), or a float would become a double.
+// The formulas are templates over T. On CUDA T is float or double. On the CPU T may also be Wide<float> or
+// Wide<double> (csrc/cpu/wide.h): one lane for each of several splats. So the formulas have no branch that
+// depends on a splat's values: they compute both sides and `select`. A comparison of two T gives a truth
+// value for each lane; combine those with & and |, never with && and ||. Literals are written T(0.5), or a
+// float would become a double.
 #pragma once
 
 #include "macros.h"
@@ -41,8 +42,8 @@ SPLAT_FN T larger(T a, T b) {
     return select(a < b, b, a);
 }
 
-// 0 for a finite number, NaN for NaN and infinities: sums of it find a bad value among many. It relies on IEEE
-// arithmetic (no -ffast-math).
+// 0 for a finite number, NaN for NaN and infinities: sums of it find a bad value among many. It relies on
+// IEEE arithmetic (no -ffast-math).
 template <class T>
 SPLAT_FN T poison(T x) {
     return x - x;

@@ -1,10 +1,11 @@
 // Spherical harmonics of degree 0 to 3: direction, basis, and the gradients of both.
 //
-// The colour of a splat is  e = max(0, 0.5 + sum_k Y_k(d) c_k)  with the real basis Y_k in the order (l, m) = (0,0) (1,-1) (1,0)
-// (1,1) (2,-2) ... (3,3) and with the signs of 3DGS. d is the unit vector from the camera's centre to the splat's centre;
-// for an orthographic camera it is the camera's forward axis.
+// The colour of a splat is  e = max(0, 0.5 + sum_k Y_k(d) c_k)  with the real basis Y_k in the order (l, m) =
+// (0,0) (1,-1) (1,0) (1,1) (2,-2) ... (3,3) and with the signs of 3DGS. d is the unit vector from the
+// camera's centre to the splat's centre; for an orthographic camera it is the camera's forward axis.
 //
-// Sources: Kerbl et al. 2023 (signs, order); Sloan 2013, "Efficient Spherical Harmonic Evaluation" (the polynomials).
+// Sources: Kerbl et al. 2023 (signs, order); Sloan 2013, "Efficient Spherical Harmonic Evaluation" (the
+// polynomials).
 #pragma once
 
 #include "constants.h"
@@ -54,8 +55,8 @@ SPLAT_FN void sh_basis(const Vector3<T>& d, T* y) {
     y[15] = d.x * (xx - T(3) * yy) * T(-SH_3A);
 }
 
-// v_d of sum_k w_k Y_k(d), treating the three components of d as independent; direction_gradient() projects it.
-// Each line is w_k times the gradient of the polynomial above.
+// v_d of sum_k w_k Y_k(d), treating the three components of d as independent; direction_gradient() projects
+// it. Each line is w_k times the gradient of the polynomial above.
 template <int DEGREE, class T>
 SPLAT_FN Vector3<T> sh_basis_gradient(const Vector3<T>& d, const T* w) {
     Vector3<T> v = {T(0), T(0), T(0)};
@@ -75,8 +76,8 @@ SPLAT_FN Vector3<T> sh_basis_gradient(const Vector3<T>& d, const T* w) {
             w13 = w[13] * T(-SH_3C), w14 = w[14] * T(SH_3E), w15 = w[15] * T(-SH_3A);
     v.x = v.x + T(6) * w9 * xy + w10 * yz - T(2) * w11 * xy - T(6) * w12 * xz + w13 * (ring - T(2) * xx) +
           T(2) * w14 * xz + T(3) * w15 * (xx - yy);
-    v.y = v.y + T(3) * w9 * (xx - yy) + w10 * xz + w11 * (ring - T(2) * yy) - T(6) * w12 * yz - T(2) * w13 * xy -
-          T(2) * w14 * yz - T(6) * w15 * xy;
+    v.y = v.y + T(3) * w9 * (xx - yy) + w10 * xz + w11 * (ring - T(2) * yy) - T(6) * w12 * yz -
+          T(2) * w13 * xy - T(2) * w14 * yz - T(6) * w15 * xy;
     v.z = v.z + w10 * xy + T(8) * (w11 * yz + w13 * xz) + T(3) * w12 * (zz + zz - xx - yy) + w14 * (xx - yy);
     return v;
 }

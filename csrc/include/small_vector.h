@@ -1,4 +1,5 @@
-// Three-vectors, quaternions and 3x3 matrices of any number type, and the little algebra that the formulas use.
+// Three-vectors, quaternions and 3x3 matrices of any number type, and the little algebra that the formulas
+// use.
 #pragma once
 
 #include "scalar.h"

@@ -150,8 +150,9 @@ OPS: dict[str, list[tuple[str, str]]] = {
     "adam_step": [
         ("rows", "i64"),
         ("row_size", "i64"),
-        ("beta1", "scalar"),
+        ("rate1", "scalar"),
         ("beta2", "scalar"),
+        ("rate2", "scalar"),
         ("eps", "scalar"),
         ("step_size", "scalar"),
         ("inverse_root", "scalar"),

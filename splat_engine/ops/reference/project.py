@@ -88,8 +88,11 @@ def project(
     count = means.shape[0]
     with torch.no_grad():
         everything = rows(torch.arange(count))
-        finite = torch.isfinite(torch.cat((means, log_scales, quats_wxyz, opacity_logits[:, None]), dim=1)).all(dim=1)
-        visible = finite & (quats_wxyz.square().sum(dim=1) > QUATERNION_NORM_MIN**2)
+        finite = torch.isfinite(
+            torch.cat((means, log_scales, quats_wxyz, opacity_logits[:, None]), dim=1)
+        ).all(dim=1)
+        squared_norms = quats_wxyz.square().sum(dim=1)
+        visible = finite & torch.isfinite(squared_norms) & (squared_norms > QUATERNION_NORM_MIN**2)
         visible &= _on_screen(everything, width, height, near)
         index = visible.nonzero()[:, 0]
     kept = rows(index)
@@ -174,7 +177,7 @@ def _project_points(
         jacobian = torch.cat((torch.diag(focal), focal.new_zeros(2, 1)), dim=1)
         return points[:, :2] * focal + centre, jacobian.expand(points.shape[0], 2, 3)
     inverse_depth = 1.0 / points[:, 2:]
-    offsets = points[:, :2] * focal * inverse_depth
+    offsets = points[:, :2] * (focal * inverse_depth)
     size = points.new_tensor((width, height))
     clamped = torch.minimum(
         torch.maximum(offsets, -FRUSTUM_MARGIN * size - centre), (1.0 + FRUSTUM_MARGIN) * size - centre

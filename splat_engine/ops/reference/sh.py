@@ -28,7 +28,8 @@ def sh_colors(
     # Not finite counts as black, without gradient, like a colour below zero.
     usable = torch.isfinite(encoded) & (encoded > 0)
     encoded = torch.where(usable, encoded, torch.zeros_like(encoded))
-    return linear_from_srgb(encoded) if decode else encoded
+    colors: Tensor = linear_from_srgb(encoded) if decode else encoded
+    return colors
 
 
 def _directions(means: Tensor, viewmat: Tensor, orthographic: bool) -> Tensor:
@@ -52,7 +53,13 @@ def sh_basis(directions: Tensor, degree: int) -> Tensor:
     if degree > 0:
         values += [-C1 * y, C1 * z, -C1 * x]
     if degree > 1:
-        values += [C2[0] * x * y, -C2[0] * y * z, C2[1] * (2 * zz - xx - yy), -C2[0] * x * z, C2[2] * (xx - yy)]
+        values += [
+            C2[0] * x * y,
+            -C2[0] * y * z,
+            C2[1] * (2 * zz - xx - yy),
+            -C2[0] * x * z,
+            C2[2] * (xx - yy),
+        ]
     if degree > 2:
         values += [
             -C3[0] * y * (3 * xx - yy),
@@ -71,4 +78,5 @@ def linear_from_srgb(encoded: Tensor) -> Tensor:
     low = encoded <= 0.04045
     # The power's slope is infinite nowhere on its own branch; 1 stands in for values of the other branch.
     high = torch.where(low, torch.ones_like(encoded), encoded)
-    return torch.where(low, encoded / 12.92, ((high + 0.055) / 1.055) ** 2.4)
+    power: Tensor = ((high + 0.055) / 1.055) ** 2.4
+    return torch.where(low, encoded / 12.92, power)

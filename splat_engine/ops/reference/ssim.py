@@ -25,7 +25,8 @@ def ssim(image: Tensor, target: Tensor, *, padding: str, data_range: float) -> T
     c1, c2 = (K1 * data_range) ** 2, (K2 * data_range) ** 2
     luminance = (2 * mean_1 * mean_2 + c1) / (mean_1**2 + mean_2**2 + c1)
     structure = (2 * covariance + c2) / (variance_1 + variance_2 + c2)
-    return (luminance * structure).mean()
+    mean: Tensor = (luminance * structure).mean()
+    return mean
 
 
 def gaussian_taps(dtype: torch.dtype) -> Tensor:
