@@ -276,13 +276,7 @@ def _views_of(document: dict[str, Any], file: Path, root: Path, split: Split | N
         ours = _typed(frame, "splatfit", dict, {}, where)
         exr, image = _files_of(frame, ours, root, where)
         size = _png_size(root / image) if image else None
-        camera = camera_from_frame(frame, document, where=where, image_size=size)
-        camera = replace(
-            camera,
-            name=_typed(ours, "camera", str, camera.name, where),
-            near=_typed(ours, "near", float, camera.near, where),
-            far=_typed(ours, "far", float, camera.far, where),
-        )
+        camera = _with_ours(camera_from_frame(frame, document, where=where, image_size=size), ours, where)
         own_split = _typed(ours, "split", str, split, where) or _listed_split(frame, held_out)
         if own_split not in get_args(Split):
             raise FormatError(f"{where} is of the split {own_split!r}.", "It is train or test.")
@@ -290,6 +284,15 @@ def _views_of(document: dict[str, Any], file: Path, root: Path, split: Split | N
         time_s = _typed(ours, "time_s", float, 0.0, where)
         views.append(View(camera, own_split, exr, image, frame_number, time_s))
     return views
+
+
+def _with_ours(camera: Camera, ours: dict[str, Any], where: str) -> Camera:
+    name = _typed(ours, "camera", str, camera.name, where)
+    near, far = (_typed(ours, key, float, getattr(camera, key), where) for key in ("near", "far"))
+    try:
+        return replace(camera, name=name, near=near, far=far)
+    except FormatError as error:
+        raise FormatError(f"{where}: {error.headline}", error.hint, error.cause) from error
 
 
 def _listed_split(frame: dict[str, Any], held_out: set[str]) -> Split:
