@@ -42,7 +42,7 @@ wheel: setup-engine ## build the engine's wheel for this platform: dist/*.whl
 	$(ENGINE) -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
 
 extension: setup-engine ## build the zip that Blender installs: dist/splatfit-*.zip
-	$(ENGINE) tools/build_extension.py $(ARGS)
+	$(ENGINE) tools/build_extension $(ARGS)
 
 bench: setup-engine ## time the rasterizer on the three standard inputs
 	$(ENGINE) tools/bench/raster.py $(ARGS)
