@@ -167,6 +167,6 @@ def rotate_sh(sh: Float, orthogonal: Float) -> Float:
     degree = math.isqrt(sh.shape[1]) - 1
     if degree == 0 or np.allclose(orthogonal, np.eye(3), atol=1e-12):
         return sh
-    matrix = sh_rotation(orthogonal, degree)
-    turned: Float = np.einsum("kl,nlc->nkc", matrix, sh, dtype=np.float64)
+    matrix = sh_rotation(orthogonal, degree).astype(sh.dtype)
+    turned: Float = np.moveaxis(np.tensordot(matrix, sh, axes=(1, 1)), 0, 1)
     return turned
