@@ -208,6 +208,7 @@ def _add_fit_image(commands: Any) -> None:
 
 
 def _train(options: argparse.Namespace) -> int:
+    report.guard_stdout()
     run = RunDirectory.create(options.out)
     _log_to(run.log)
     options.log = run.log

@@ -29,6 +29,19 @@ def default_style(stream: IO[str] | None = None) -> ProgressStyle:
     return "bar" if stream is not None and stream.isatty() else "json"
 
 
+def guard_stdout() -> None:
+    """Keeps stdout for ourselves: what a C library prints there goes to stderr and cannot tear the event stream."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):
+        return
+    if descriptor != 1:
+        return
+    sys.stdout.flush()
+    sys.stdout = os.fdopen(os.dup(descriptor), "w", encoding="utf-8", errors="backslashreplace")
+    os.dup2(2, descriptor)
+
+
 def say(text: str = "") -> None:
     """Writes a line to stdout; a reader that is gone is no failure of ours."""
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,7 @@ class CaptureImages:
         kept = self._kept.get(number)
         if kept is None:
             kept = _cast(self._read(self.views[number]), self._dtype)
-            size = sum(value.nbytes for value in _tensors(kept).values())
+            size = sum(value.nbytes for value in _pixels(kept).values())
             if size <= self._budget_bytes:
                 self._budget_bytes -= size
                 self._kept[number] = kept
@@ -200,19 +200,19 @@ def _with_source(view: View, capture: Capture, target: Target) -> View:
     return replace(view, image=None) if linear else replace(view, exr=None)
 
 
-def _tensors(view: ViewTensors) -> dict[str, Tensor]:
-    values = {item.name: getattr(view, item.name) for item in fields(view)}
-    return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+def _pixels(view: ViewTensors) -> dict[str, Tensor]:
+    names = ("color", "alpha", "depth", "normals")
+    return {name: value for name in names if (value := getattr(view, name)) is not None}
 
 
 def _cast(view: ViewTensors, dtype: torch.dtype) -> ViewTensors:
     """Casts the pixels; the camera keeps float32."""
     pixels: dict[str, Any] = {
         name: value.clamp(-HALF_MAX, HALF_MAX).to(dtype) if dtype == torch.float16 else value.to(dtype)
-        for name, value in _tensors(view).items()
-        if name not in ("viewmat", "intrinsics", "valid") and value.dtype != dtype
+        for name, value in _pixels(view).items()
+        if value.dtype != dtype
     }
-    return replace(view, **pixels)
+    return replace(view, **pixels) if pixels else view
 
 
 def _depth_of(depth: Tensor, covered: Tensor) -> Tensor:

@@ -10,12 +10,16 @@ from torch import Tensor
 
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.formats.cameras import Camera
+from splat_engine.formats.conventions import sh_degree
 from splat_engine.ops.project import project
 from splat_engine.ops.rasterize import rasterize
 from splat_engine.ops.sh import sh_colors
 
 ALPHA_DIVISOR_MIN = 1e-4
 """Depth and normals are divided by alpha; where less is drawn they mean nothing."""
+
+NEAR_MIN = 1e-5
+"""Scene units; stands in for a clip distance of 0, at which a perspective has no size."""
 
 
 class Drawn(NamedTuple):
@@ -72,16 +76,15 @@ def draw(
         camera.height,
         camera_model=camera.model,
         dilation_px2=formation.dilation_px2,
-        near=camera.near,
+        near=max(camera.near, NEAR_MIN),
         with_normals=with_normals,
         backend=backend,
     )
-    degree = round(params["sh"].shape[1] ** 0.5) - 1
     colors = sh_colors(
         params["means"],
         params["sh"],
         viewmat,
-        degree=degree,
+        degree=sh_degree(params["sh"].shape[1]),
         camera_model=camera.model,
         decode=formation.is_linear,
         backend=backend,

@@ -40,16 +40,21 @@ def check_layers(path: Path, names: tuple[str, ...], size: tuple[int, int]) -> N
     Raises:
         UserError: The file is missing, unreadable, of another size, or lacks a layer.
     """
-    file = _open(path, header_only=True)
-    channels: dict[str, tuple[int, int]] = {}
-    for part in file.parts:
+    extents = _extents(path)
+    for name in names:
+        found = _find_layer(extents, name, path)
+        _check_size(extents[found[0]], size, path)
+
+
+def _extents(path: Path) -> dict[str, tuple[int, int]]:
+    """Full channel name to (width, height), from the header alone."""
+    extents: dict[str, tuple[int, int]] = {}
+    for part in _open(path, header_only=True).parts:
         low, high = part.header["dataWindow"]
         extent = (int(high[0] - low[0]) + 1, int(high[1] - low[1]) + 1)
         for channel in part.header["channels"]:
-            channels[_full_name(part.name(), channel.name)] = extent
-    for name in names:
-        found = _find_layer(channels, name, path)
-        _check_size(channels[found[0]], size, path)
+            extents[_full_name(part.name(), channel.name)] = extent
+    return extents
 
 
 def read_layers(path: Path, names: tuple[str, ...], size: tuple[int, int]) -> dict[str, Array]:
@@ -66,11 +71,13 @@ def read_layers(path: Path, names: tuple[str, ...], size: tuple[int, int]) -> di
     Raises:
         UserError: The file is missing, unreadable, of another size, or lacks a layer.
     """
-    file = _open(path, header_only=False)
     channels: dict[str, Array] = {}
-    for part in file.parts:
+    for part in _open(path, header_only=False).parts:
         for name, channel in part.channels.items():
             channels[_full_name(part.name(), name)] = channel.pixels
+    if _extents(path).keys() - channels.keys():
+        # The package swallows what goes wrong behind the header, and returns the part without its channels.
+        raise _damaged(path, "its pixels cannot be decoded")
     layers = {}
     for name in names:
         planes = [channels[found] for found in _find_layer(channels, name, path)]
@@ -88,9 +95,13 @@ def _open(path: Path, header_only: bool) -> Any:
         with path.open("rb") as stream:
             return OpenEXR.File(stream, separate_channels=True, header_only=header_only)
     except (RuntimeError, ValueError, TypeError, OSError) as error:
-        raise FormatError(
-            f"{path} is not a readable EXR file.", "It is damaged: delete it and capture again.", error
-        ) from error
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, cause: Exception | str) -> FormatError:
+    return FormatError(
+        f"{path} is not a readable EXR file.", "It is damaged: delete it and capture again.", cause
+    )
 
 
 def _full_name(part: str | None, channel: str) -> str:

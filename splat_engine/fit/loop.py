@@ -33,7 +33,7 @@ from splat_engine.formats.cameras import Camera, camera_from_frame
 from splat_engine.formats.capture import Capture, Split, read_capture
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.events import Command, Event
-from splat_engine.formats.files import write_json
+from splat_engine.formats.files import write_failure, write_json
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import RunSettings, to_dict
 from splat_engine.formats.splat_ply import write_splat_ply
@@ -171,7 +171,10 @@ class _FitRun:
         """A new run must not be mistaken for the one before, by --resume above all."""
         run = self.run
         for path in (run.checkpoint, run.splats, run.metrics, run.snapshot, run.preview):
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise write_failure(path, error) from error
 
     # -- work ----------------------------------------------------------------------------------------------------
 
@@ -190,7 +193,7 @@ class _FitRun:
 
     def _take_steps(self) -> None:
         fit, trainer = self.settings.fit, self.trainer
-        progress = _Progress(fit.steps, trainer.step)
+        progress = _Progress(fit.steps, trainer.step, self.seconds)
         while True:
             self._obey()
             if trainer.step >= fit.steps:
@@ -204,22 +207,27 @@ class _FitRun:
                 self.write_checkpoint()
 
     def _obey(self) -> None:
-        """Carries out all commands that wait; during a pause, waits for them.
+        """Carries out all commands that wait.
 
         Raises:
             _Stop: The fit shall end.
         """
-        paused_since: float | None = None
-        while command := (self._commands.poll() if paused_since is None else self._commands.wait()):
-            if isinstance(command, events.Pause) and paused_since is None:
-                paused_since = time.monotonic()
-                self.emit(events.Paused(step=self.trainer.step))
-            elif isinstance(command, events.Resume) and paused_since is not None:
-                self._paused_s += time.monotonic() - paused_since
-                paused_since = None
-                self.emit(events.Resumed(step=self.trainer.step))
+        while command := self._commands.poll():
+            if isinstance(command, events.Pause):
+                self._pause()
             else:
                 self._carry_out(command)
+
+    def _pause(self) -> None:
+        """Stands still until told to go on; other commands are obeyed meanwhile."""
+        since_s = time.monotonic()
+        self.emit(events.Paused(step=self.trainer.step))
+        try:
+            while not isinstance(command := self._commands.wait(), events.Resume):
+                self._carry_out(command)
+        finally:
+            self._paused_s += time.monotonic() - since_s
+        self.emit(events.Resumed(step=self.trainer.step))
 
     def _carry_out(self, command: Command) -> None:
         if isinstance(command, events.Stop):
@@ -357,12 +365,13 @@ def _is_time(step: int, interval: int) -> bool:
 
 
 class _Progress:
-    """Averages between two progress events, and the time that is left."""
+    """Averages between two progress events, and the time that is left; ``clock`` stands still in pauses."""
 
-    def __init__(self, steps: int, first_step: int) -> None:
+    def __init__(self, steps: int, first_step: int, clock: Callable[[], float]) -> None:
         self._steps = steps
         self._first_step = first_step
-        self._began_s = self._told_s = time.monotonic()
+        self._clock = clock
+        self._began_s = self._told_s = clock()
         self._losses: list[float] = []
         self._psnrs: list[float] = []
 
@@ -373,11 +382,11 @@ class _Progress:
 
     def is_due(self) -> bool:
         """Whether it is time for an event."""
-        return time.monotonic() - self._told_s >= PROGRESS_INTERVAL_S
+        return self._clock() - self._told_s >= PROGRESS_INTERVAL_S
 
     def event(self, step: int, splats: int) -> events.Progress:
         """Returns the event, and begins the next average."""
-        self._told_s = time.monotonic()
+        self._told_s = self._clock()
         per_step = (self._told_s - self._began_s) / max(1, step - self._first_step)
         event = events.Progress(
             step=step,

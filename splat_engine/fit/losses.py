@@ -59,7 +59,8 @@ def normal_loss(normals: Tensor, alpha: Tensor, target: Tensor, target_alpha: Te
     gate = (alpha.detach() > GATE_ALPHA) & (target_alpha > GATE_ALPHA) & (length > GATE_ALPHA)
     drawn, wanted = normals[gate], target[gate]
     cosine: Tensor = torch.nn.functional.cosine_similarity(drawn, wanted, dim=-1)
-    return (1.0 - cosine).sum() / gate.sum().clamp_min(1)
+    loss: Tensor = (1.0 - cosine).sum() / gate.sum().clamp_min(1)
+    return loss
 
 
 def fit_loss(

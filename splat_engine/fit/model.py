@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from splat_engine.formats.conventions import sh_count
+from splat_engine.formats.conventions import sh_count, sh_degree
 from splat_engine.formats.splats import ARRAY_NAMES, Splats
 
 PARAMETER_NAMES = ARRAY_NAMES
@@ -54,7 +54,7 @@ class SplatState:
     @property
     def sh_degree(self) -> int:
         """The degree in use."""
-        return round(self.params["sh"].shape[1] ** 0.5) - 1
+        return sh_degree(self.params["sh"].shape[1])
 
     def to_splats(self, metadata: Mapping[str, str] | None = None, sh_degree: int | None = None) -> Splats:
         """Returns a copy as a cloud, its SH filled with zeros up to ``sh_degree`` if that is given."""

@@ -154,7 +154,8 @@ def rotate(quats_wxyz: Tensor, vectors: Tensor) -> Tensor:
     unit = torch.nn.functional.normalize(quats_wxyz, dim=1)
     scalar, axis = unit[:, :1], unit[:, 1:]
     twice = 2.0 * torch.linalg.cross(axis, vectors, dim=1)
-    return vectors + scalar * twice + torch.linalg.cross(axis, twice, dim=1)
+    turned: Tensor = vectors + scalar * twice + torch.linalg.cross(axis, twice, dim=1)
+    return turned
 
 
 def make_strategy(
