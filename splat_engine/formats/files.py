@@ -22,6 +22,7 @@ _HINTS = {
     errno.EROFS: "That folder is read-only: choose another.",
     errno.ENOENT: "The folder does not exist: create it, or choose another.",
     errno.ENOTDIR: "Part of that path is a file, not a folder: choose another.",
+    errno.EEXIST: "Part of that path is a file, not a folder: choose another.",
     errno.EISDIR: "There is a folder of that name: remove it, or choose another name.",
     errno.ENAMETOOLONG: "The path is too long: choose a shorter one.",
 }
