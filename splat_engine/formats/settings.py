@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Container
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -378,23 +379,27 @@ def option_name(name: str, prefix: str = "") -> str:
     return "--" + "-".join(part.replace("_", "-") for part in (prefix, name) if part)
 
 
-def add_arguments(parser: argparse.ArgumentParser, cls: type, *, prefix: str = "") -> None:
+def add_arguments(
+    parser: argparse.ArgumentParser, cls: type, *, prefix: str = "", bare: Container[str] = ()
+) -> None:
     """Adds an option for each setting of a class; absent options leave no trace in the namespace.
 
     Args:
         parser: The parser.
         cls: A settings class without groups.
         prefix: Put in front of every option's name.
+        bare: Settings whose options go without the prefix, where one command takes several classes.
     """
     group = parser.add_argument_group((cls.__doc__ or "").strip().rstrip(".").lower())
     for name, (kind, default, declared) in declarations(cls).items():
+        option = option_name(name, "" if name in bare else prefix)
         text = f"{declared.help.replace('%', '%%')} Default: {default!s}{' ' + declared.unit if declared.unit else ''}."
         options: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": f"{prefix}.{name}", "help": text}
         if kind is bool:
-            group.add_argument(option_name(name, prefix), action=argparse.BooleanOptionalAction, **options)
+            group.add_argument(option, action=argparse.BooleanOptionalAction, **options)
         else:
             options["metavar"] = "|".join(declared.choices) or kind.__name__.upper()
-            group.add_argument(option_name(name, prefix), type=str if declared.choices else kind, **options)
+            group.add_argument(option, type=str if declared.choices else kind, **options)
 
 
 def from_arguments(

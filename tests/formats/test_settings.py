@@ -212,6 +212,19 @@ def test_prefixes_keep_groups_apart() -> None:
     assert from_arguments(CaptureSettings, namespace, prefix="capture") == CaptureSettings(seed=2)
 
 
+def test_options_may_go_without_their_prefix() -> None:
+    """One command takes two classes: the prefix is spelled only where their names would collide."""
+    shared = set(declarations(FitSettings)) & set(declarations(CaptureSettings))
+    assert shared
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, FitSettings)
+    add_arguments(parser, CaptureSettings, prefix="capture", bare=set(declarations(CaptureSettings)) - shared)
+    namespace = parser.parse_args(["--seed", "1", "--capture-seed", "2", "--views", "3", "--no-render"])
+    assert from_arguments(FitSettings, namespace) == FitSettings(seed=1)
+    wanted = CaptureSettings(seed=2, views=3, render=False)
+    assert from_arguments(CaptureSettings, namespace, prefix="capture") == wanted
+
+
 def test_a_value_beyond_its_limits_is_a_user_error_on_the_command_line() -> None:
     """Not a traceback: the words name the command line and the limits."""
     namespace = parser_of(FitSettings).parse_args(["--steps", "-3"])
