@@ -44,7 +44,9 @@ def write_parts(path: Path, parts: list[tuple[str, dict[str, np.ndarray]]]) -> N
 
 @pytest.mark.parametrize("layer", ["ViewLayer", "View Layer.001", "Ebene.x"])
 @pytest.mark.parametrize("many_parts", [False, True])
-def test_layers_are_found_whatever_the_view_layer_is_called(tmp_path: Path, layer: str, many_parts: bool) -> None:
+def test_layers_are_found_whatever_the_view_layer_is_called(
+    tmp_path: Path, layer: str, many_parts: bool
+) -> None:
     """Combined, Depth and Normal come back, from one part or a part a pass, under any view layer's name."""
     rgba, depth = combined(), np.full((H, W), 2.5, np.float32)
     normal = np.random.default_rng(1).normal(size=(H, W, 3)).astype(np.float32)
@@ -166,13 +168,18 @@ def test_picture_in_both_formations(tmp_path: Path) -> None:
     """A display picture with straight alpha: rgb A for ``classic``, decoded rgb times A for ``blender``."""
     pixels = np.random.default_rng(0).integers(0, 256, (H, W, 4), np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
-    rgb, alpha = torch.from_numpy(pixels[..., :3] / np.float32(255)), torch.from_numpy(pixels[..., 3:] / np.float32(255))
+    rgb, alpha = (
+        torch.from_numpy(pixels[..., :3] / np.float32(255)),
+        torch.from_numpy(pixels[..., 3:] / np.float32(255)),
+    )
     capture = one_view(tmp_path, None, "a.png", color_space="srgb")
     torch.testing.assert_close(CaptureImages(capture, "train", CLASSIC)[0].color, rgb * alpha)
     torch.testing.assert_close(CaptureImages(capture, "train", LINEAR)[0].color, decode_srgb(rgb) * alpha)
 
 
-@pytest.mark.parametrize(("mode", "alpha"), [("RGB", 1.0), ("L", 1.0), ("LA", 0.5), ("P", 1.0), ("I;16", 1.0)])
+@pytest.mark.parametrize(
+    ("mode", "alpha"), [("RGB", 1.0), ("L", 1.0), ("LA", 0.5), ("P", 1.0), ("I;16", 1.0)]
+)
 def test_pictures_of_every_mode(tmp_path: Path, mode: str, alpha: float) -> None:
     """Grey, palette and 16-bit grey pictures read as colours; alpha is 1 where there is none."""
     if mode == "I;16":

@@ -1,0 +1,184 @@
+"""Losses and metrics are what their formulas say, and agree with torchmetrics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torchmetrics.functional.image import peak_signal_noise_ratio, structural_similarity_index_measure
+
+from splat_engine.fit.data import ViewTensors
+from splat_engine.fit.drawing import Drawn
+from splat_engine.fit.formation import ImageFormation, decode_srgb, encode_srgb, over, srgb_from_linear
+from splat_engine.fit.losses import alpha_loss, depth_loss, fit_loss, normal_loss, photometric_loss
+from splat_engine.fit.metrics import PSNR_MAX_DB, ViewScore, compare, mean_scores, psnr_db
+from splat_engine.formats.conventions import linear_from_srgb
+from splat_engine.formats.conventions import srgb_from_linear as numpy_srgb_from_linear
+from splat_engine.formats.settings import FitSettings
+from splat_engine.ops.ssim import ssim
+from tests.engine.tiny_capture import ring_cameras
+
+H, W = 26, 31
+
+
+def pictures(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    target = torch.rand(H, W, 3, generator=generator, dtype=dtype)
+    return (target + 0.1 * torch.randn(H, W, 3, generator=generator, dtype=dtype)).clamp(0, 1), target
+
+
+def test_psnr_and_ssim_agree_with_torchmetrics() -> None:
+    """PSNR to 1e-4 dB and SSIM to 1e-5 of torchmetrics."""
+    picture, target = pictures()
+    score = compare(picture, target, "x")
+    planes = [image.permute(2, 0, 1)[None] for image in (picture, target)]
+    assert score.psnr == pytest.approx(peak_signal_noise_ratio(*planes, data_range=1.0).item(), abs=1e-4)
+    expected = structural_similarity_index_measure(*planes, data_range=1.0, gaussian_kernel=True, sigma=1.5)
+    assert isinstance(expected, torch.Tensor)
+    assert score.ssim == pytest.approx(expected.item(), abs=1e-5)
+    assert 0.3 < score.ssim < 0.98 and 15 < score.psnr < 25
+
+
+def test_metrics_cut_to_the_displayed_range() -> None:
+    """Values outside 0 to 1 count as cut; equal pictures get 120 dB; small pictures have an SSIM too."""
+    picture, target = pictures()
+    assert compare(picture + 2 * (picture >= 1), target) == compare(picture, target)
+    same = compare(target, target)
+    assert same.psnr == PSNR_MAX_DB and same.ssim == pytest.approx(1.0, abs=1e-6)
+    assert compare(target[:5, :7].contiguous(), target[:5, :7].contiguous()).ssim == pytest.approx(
+        1.0, abs=1e-6
+    )
+    assert psnr_db(0.01) == pytest.approx(20.0) and psnr_db(0.0) == PSNR_MAX_DB
+    scores = [ViewScore("a", 20.0, 0.5), ViewScore("b", 30.0, 0.7)]
+    assert mean_scores(scores) == {"engine.psnr": 25.0, "engine.ssim": pytest.approx(0.6)}
+    assert mean_scores([]) == {}
+
+
+def test_photometric_loss_is_its_formula() -> None:
+    """(1 - w) L1 + w (1 - SSIM) + v MSE, each part by itself; zero for equal pictures."""
+    picture, target = pictures()
+    difference = picture - target
+    l1, mse = difference.abs().mean(), difference.square().mean()
+    dssim = 1 - ssim(picture, target, padding="same")
+    assert 0.01 < dssim < 1
+    torch.testing.assert_close(photometric_loss(picture, target, ssim_weight=0.0), l1)
+    torch.testing.assert_close(
+        photometric_loss(picture, target, ssim_weight=0.2, mse_weight=3.0), 0.8 * l1 + 0.2 * dssim + 3 * mse
+    )
+    torch.testing.assert_close(
+        photometric_loss(target, target, ssim_weight=0.5), torch.tensor(0.0), atol=1e-6, rtol=0
+    )
+
+
+def test_photometric_gradient_agrees_with_differences() -> None:
+    """The gradient of the whole photometric loss passes gradcheck in double precision."""
+    picture, target = pictures(torch.float64)
+    picture = (0.8 * picture + 0.1)[:13, :12].clone().requires_grad_(True)
+    target = target[:13, :12].clone()
+
+    def loss(image: torch.Tensor) -> torch.Tensor:
+        return photometric_loss(image, target, ssim_weight=0.3, mse_weight=0.5)
+
+    assert torch.autograd.gradcheck(loss, (picture,), eps=1e-6, atol=1e-7)
+
+
+def test_geometry_losses_are_gated() -> None:
+    """Only pixels that both sides cover count; the depth loss is relative to the extent; without any, both are 0."""
+    alpha = torch.tensor([[1.0, 1.0, 0.2, 1.0]])
+    target_alpha = torch.tensor([[1.0, 0.3, 1.0, 1.0]])
+    depth = torch.tensor([[3.0, 9.0, 9.0, 5.0]], requires_grad=True)
+    target = torch.tensor([[2.0, 1.0, 1.0, 0.0]])
+    loss = depth_loss(depth, alpha, target, target_alpha, extent=4.0)
+    assert loss.item() == pytest.approx(0.25)
+    (gradient,) = torch.autograd.grad(loss, depth)
+    assert gradient.tolist() == [[0.25, 0.0, 0.0, 0.0]]
+    assert depth_loss(depth, 0 * alpha, target, target_alpha, extent=4.0).item() == 0
+
+    normals = torch.tensor([[[0.0, 0.0, 0.5], [1, 0, 0], [1, 0, 0], [0, 3, 0]]], requires_grad=True)
+    wanted = torch.tensor([[[0.0, 0.0, 1.0], [1, 0, 0], [1, 0, 0], [1, 0, 0]]])
+    assert normal_loss(normals, alpha, wanted, target_alpha).item() == pytest.approx(0.5)
+    assert normal_loss(normals, alpha, 0 * wanted, target_alpha).item() == 0
+    assert alpha_loss(alpha, target_alpha).item() == pytest.approx(1.5 / 4)
+
+
+def view_and_drawn(valid: torch.Tensor | None = None) -> tuple[ViewTensors, Drawn]:
+    picture, target = pictures()
+    camera = ring_cameras(1, W, H)[0]
+    alpha = torch.rand(H, W, generator=torch.Generator().manual_seed(5))
+    view = ViewTensors(torch.eye(4), torch.ones(4), camera, target * alpha[..., None], alpha, valid=valid)
+    blended = picture.clone().requires_grad_(True)
+    drawn = Drawn(
+        blended, torch.zeros(H, W).requires_grad_(True), None, None, torch.zeros(0, 2), torch.zeros(0, 2)
+    )
+    return view, drawn
+
+
+@pytest.mark.parametrize("name", ["blender", "classic"])
+def test_fit_loss_puts_both_over_the_same_background(name: str) -> None:
+    """The target is composed over the background in the blending space, then both are compared encoded."""
+    formation = ImageFormation(name)  # type: ignore[arg-type]
+    view, drawn = view_and_drawn()
+    background = torch.tensor([0.2, 0.5, 0.9])
+    settings = FitSettings(alpha_weight=0.5, mse_weight=0.25)
+    loss, error = fit_loss(
+        drawn, view, background, formation, settings, extent=1.0, geometry_share=1.0, backend="cpu"
+    )
+    blended = view.color + (1 - view.alpha[..., None]) * background
+    target = encode_srgb(blended) if name == "blender" else blended
+    picture = encode_srgb(drawn.blended.detach()) if name == "blender" else drawn.blended.detach()
+    expected = photometric_loss(picture, target, ssim_weight=0.2, mse_weight=0.25) + 0.5 * view.alpha.mean()
+    torch.testing.assert_close(loss, expected)
+    assert error.item() == pytest.approx((picture - target).square().mean().item(), rel=1e-5)
+
+
+def test_masked_pixels_have_no_gradient() -> None:
+    """A pixel that was not finite in the file steers nothing, through L1, SSIM or alpha."""
+    valid = torch.ones(H, W, dtype=torch.bool)
+    valid[:, 10:] = False
+    view, drawn = view_and_drawn(valid)
+    loss, _ = fit_loss(
+        drawn, view, torch.zeros(3), ImageFormation("classic"), FitSettings(), extent=1.0, geometry_share=1.0,
+        backend="cpu",
+    )  # fmt: skip
+    by_color, by_alpha = torch.autograd.grad(loss, [drawn.blended, drawn.alpha])
+    assert by_color[~valid].abs().max() == 0 and by_alpha[~valid].abs().max() == 0
+    assert by_color[valid].abs().min() > 0 or by_color[valid].abs().mean() > 1e-6
+    assert loss.item() > 0.01
+
+
+def test_geometry_enters_with_its_share() -> None:
+    """The depth loss is multiplied by its weight and by the share that fades out."""
+    view, drawn = view_and_drawn()
+    view = replace(view, depth=torch.full((H, W), 2.0), alpha=torch.ones(H, W))
+    drawn = drawn._replace(depth=torch.full((H, W), 3.0), alpha=torch.ones(H, W))
+    formation, black = ImageFormation("classic"), torch.zeros(3)
+
+    def loss(weight: float, share: float) -> float:
+        settings = FitSettings(depth_weight=weight)
+        value, _ = fit_loss(
+            drawn, view, black, formation, settings, extent=2.0, geometry_share=share, backend="cpu"
+        )
+        return value.item()
+
+    assert loss(0.4, 1.0) - loss(0.0, 1.0) == pytest.approx(0.4 * 0.5, abs=1e-6)
+    assert loss(0.4, 0.25) - loss(0.0, 1.0) == pytest.approx(0.1 * 0.5, abs=1e-6)
+
+
+def test_srgb_curve_and_its_gradient() -> None:
+    """The torch curve equals the one of formats to 1e-6 and inverts; its hand-made gradient passes gradcheck."""
+    linear = torch.cat((torch.linspace(-0.1, 0.02, 40), torch.linspace(0.02, 9.0, 60))).double()
+    encoded = encode_srgb(linear)
+    torch.testing.assert_close(encoded, torch.from_numpy(numpy_srgb_from_linear(linear.numpy())))
+    torch.testing.assert_close(decode_srgb(encoded), linear.clamp_min(0), rtol=1e-6, atol=2e-6)
+    torch.testing.assert_close(decode_srgb(linear), torch.from_numpy(linear_from_srgb(linear.numpy())))
+    away = linear[(linear.abs() > 1e-4) & ((linear - 0.0031308).abs() > 1e-4)].clone().requires_grad_(True)
+    assert torch.autograd.gradcheck(srgb_from_linear, (away,), eps=1e-7, atol=1e-5)
+
+
+def test_over_composes_premultiplied() -> None:
+    """Over a background, alpha 1 hides it, alpha 0 shows it, and light without alpha adds to it."""
+    color = torch.tensor([[[0.5, 0.5, 0.5], [0.0, 0.0, 0.0], [0.1, 0.0, 0.0]]])
+    alpha = torch.tensor([[1.0, 0.0, 0.0]])
+    composed = over(color, alpha, torch.tensor([0.2, 0.3, 0.4]))
+    torch.testing.assert_close(composed, torch.tensor([[[0.5, 0.5, 0.5], [0.2, 0.3, 0.4], [0.3, 0.3, 0.4]]]))
