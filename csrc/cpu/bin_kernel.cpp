@@ -12,15 +12,22 @@ SPLAT_BEGIN_ISA
 
 namespace {
 
-enum ScratchSlot { SCRATCH_ITEMS, SCRATCH_ITEMS_SWAP, SCRATCH_BOUNDS, SCRATCH_PAIRS, SCRATCH_COUNTS, SCRATCH_THREADS };
+enum ScratchSlot {
+    SCRATCH_ITEMS,
+    SCRATCH_ITEMS_SWAP,
+    SCRATCH_BOUNDS,
+    SCRATCH_PAIRS,
+    SCRATCH_COUNTS,
+    SCRATCH_THREADS
+};
 
 // A splat's footprint in tiles, and its reach in pixels.
 template <class T>
 struct alignas(16 * sizeof(T)) Bounds {
-    T reach_squared;              // u^2 + v^2 at alpha = ALPHA_MIN, a little more
-    T reach_y;                    // px above and below the mean, padded
-    T extreme_y;                  // dy where the right border is farthest out; the left one's is -extreme_y
-    T pad_x;                      // px
+    T reach_squared;  // u^2 + v^2 at alpha = ALPHA_MIN, a little more
+    T reach_y;        // px above and below the mean, padded
+    T extreme_y;      // dy where the right border is farthest out; the left one's is -extreme_y
+    T pad_x;          // px
     int32_t tile_x0, tile_y0, tile_x1, tile_y1;  // half open
     int64_t area() const { return int64_t(tile_x1 - tile_x0) * (tile_y1 - tile_y0); }
 };
@@ -49,17 +56,19 @@ struct Preparer {
     // One vector of splats; returns how many of them can draw.
     int64_t operator()(int64_t first, int lanes) const {
         alignas(64) T in[6][LANES];
-                bool drawn[LANES];
+        bool drawn[LANES];
         for (int lane = 0; lane < LANES; ++lane) {
             const int64_t i = first + (lane < lanes ? lane : 0);
             const T a = args.conics[3 * i], b = args.conics[3 * i + 1], c = args.conics[3 * i + 2];
             const T o = args.opacities[i];
             const double determinant = double(a) * double(c) - double(b) * double(b);
             const T schur = T(determinant / double(a));
-            T zero = (args.means2d[2 * i] + args.means2d[2 * i + 1]) * T(0) + (args.depths[i] + a + b + c + o) * T(0);
+            T zero = (args.means2d[2 * i] + args.means2d[2 * i + 1]) * T(0) +
+                     (args.depths[i] + a + b + c + o) * T(0);
             for (int k = 0; k < args.channels; ++k) zero += args.features[args.channels * i + k] * T(0);
             // `zero` is NaN where any input is not finite (or so large that a sum overflows), and then equals nothing.
-            drawn[lane] = lane < lanes && zero == 0 && a > 0 && determinant > 0 && schur > 0 && o >= T(ALPHA_MIN);
+            drawn[lane] =
+                lane < lanes && zero == 0 && a > 0 && determinant > 0 && schur > 0 && o >= T(ALPHA_MIN);
             // A dropped splat's lane computes with harmless numbers.
             in[0][lane] = drawn[lane] ? args.means2d[2 * i] : T(0);
             in[1][lane] = drawn[lane] ? args.means2d[2 * i + 1] : T(0);
@@ -91,10 +100,13 @@ struct Preparer {
         for (int lane = 0; lane < lanes; ++lane) {
             const int64_t i = first + lane;
             Bounds<T>& box = bounds[i];
-            box = {reach_squared[lane], reach_y[lane] + pad_y[lane], extreme_y[lane], pad_x[lane],
-                   int32_t(x0[lane]),   int32_t(y0[lane]),          int32_t(x1[lane]) + 1, int32_t(y1[lane]) + 1};
-            const bool inside = mean_x[lane] + (reach_x + pad_x)[lane] > 0 && mean_x[lane] - (reach_x + pad_x)[lane] < args.width &&
-                                mean_y[lane] + (reach_y + pad_y)[lane] > 0 && mean_y[lane] - (reach_y + pad_y)[lane] < args.height;
+            box = {reach_squared[lane],   reach_y[lane] + pad_y[lane], extreme_y[lane],
+                   pad_x[lane],           int32_t(x0[lane]),           int32_t(y0[lane]),
+                   int32_t(x1[lane]) + 1, int32_t(y1[lane]) + 1};
+            const bool inside = mean_x[lane] + (reach_x + pad_x)[lane] > 0 &&
+                                mean_x[lane] - (reach_x + pad_x)[lane] < args.width &&
+                                mean_y[lane] + (reach_y + pad_y)[lane] > 0 &&
+                                mean_y[lane] - (reach_y + pad_y)[lane] < args.height;
             const bool usable = drawn[lane] && inside;
             kept += usable;
             items[i] = {usable ? SortItem<T>::key_of(args.depths[i]) : SortItem<T>::LAST, int32_t(i)};
@@ -131,7 +143,8 @@ struct Cover {
     using Int = typename VectorOf<int32_t, BANDS>::type;
     using Byte = typename VectorOf<uint8_t, BANDS>::type;
 
-    Int first[PARTS], end[PARTS];  // block columns of the image, half open; first = end where a band is not touched
+    Int first[PARTS],
+        end[PARTS];  // block columns of the image, half open; first = end where a band is not touched
 
     SPLAT_FN Cover(const Record<T>& r, const Bounds<T>& box, int tile_y, int block_columns) {
         const T inverse = T(1) / r.u_x;
@@ -141,7 +154,8 @@ struct Cover {
                 top[lane] = T((tile_y * BLOCKS + part * BANDS + lane) * Shape::BLOCK_HEIGHT) + T(0.5);
             top = top - r.mean_y;
             const V bottom = top + T(Shape::BLOCK_HEIGHT - 1);
-            const V low = M::max(top, M::broadcast(-box.reach_y)), high = M::min(bottom, M::broadcast(box.reach_y));
+            const V low = M::max(top, M::broadcast(-box.reach_y)),
+                    high = M::min(bottom, M::broadcast(box.reach_y));
             const auto touched = low <= high;
             const V right = border(r, box, low, high, box.extreme_y, T(1), inverse) + box.pad_x;
             const V left = border(r, box, low, high, -box.extreme_y, T(-1), inverse) - box.pad_x;
@@ -158,7 +172,8 @@ struct Cover {
     }
 
     // Farthest x of one side of the ellipse, relative to the mean, over dy in [low, high].
-    static SPLAT_FN V border(const Record<T>& r, const Bounds<T>& box, V low, V high, T extreme_y, T side, T inverse) {
+    static SPLAT_FN V border(const Record<T>& r, const Bounds<T>& box, V low, V high, T extreme_y, T side,
+                             T inverse) {
         const V dy = M::min(M::max(M::broadcast(extreme_y), low), high);
         const V v = dy * r.v_y;
         const V u = M::sqrt(M::max(box.reach_squared - v * v, V{})) * side;
@@ -219,8 +234,10 @@ struct Binner {
 
     int run() {
         const int64_t count = args.count;
-        if (!reserve(saved, SAVED_RECORDS, count, records) || !reserve(scratch, SCRATCH_BOUNDS, count, bounds) ||
-            !reserve(scratch, SCRATCH_ITEMS, count, items) || !reserve(scratch, SCRATCH_ITEMS_SWAP, count, swap) ||
+        if (!reserve(saved, SAVED_RECORDS, count, records) ||
+            !reserve(scratch, SCRATCH_BOUNDS, count, bounds) ||
+            !reserve(scratch, SCRATCH_ITEMS, count, items) ||
+            !reserve(scratch, SCRATCH_ITEMS_SWAP, count, swap) ||
             !reserve(scratch, SCRATCH_COUNTS, tiles * threads, counts) ||
             !reserve(scratch, SCRATCH_THREADS, 2 * threads + 1, starts))
             return out_of_memory();
@@ -230,7 +247,9 @@ struct Binner {
         return cover_and_scatter();
     }
 
-    int out_of_memory() { return fail(STATUS_OUT_OF_MEMORY, "no memory to bin %lld splats", (long long)args.count); }
+    int out_of_memory() {
+        return fail(STATUS_OUT_OF_MEMORY, "no memory to bin %lld splats", (long long)args.count);
+    }
 
     void prepare() {
         const Preparer<T> prepare_vector{args, records, bounds, items, tiles_x, tiles_y};
@@ -250,7 +269,8 @@ struct Binner {
         on_threads(threads, [&](int thread, int parts) {
             const Range range = split(drawn, thread, parts);
             int64_t bound = 0;
-            for (int64_t rank = range.begin; rank < range.end; ++rank) bound += bounds[items[rank].index].area();
+            for (int64_t rank = range.begin; rank < range.end; ++rank)
+                bound += bounds[items[rank].index].area();
             starts[thread + 1] = bound;
         });
         starts[0] = 0;
@@ -258,11 +278,13 @@ struct Binner {
         Pair* pairs;
         if (!reserve(scratch, SCRATCH_PAIRS, starts[threads], pairs)) return out_of_memory();
         on_threads(threads, [&](int thread, int parts) {
-            lengths[thread] = cover(split(drawn, thread, parts), counts + thread * tiles, pairs + starts[thread]);
+            lengths[thread] =
+                cover(split(drawn, thread, parts), counts + thread * tiles, pairs + starts[thread]);
         });
         int64_t* tile_starts;
         int64_t* tile_costs;
-        if (!reserve(saved, SAVED_TILE_STARTS, tiles + 1, tile_starts) || !reserve(saved, SAVED_TILE_COSTS, tiles, tile_costs))
+        if (!reserve(saved, SAVED_TILE_STARTS, tiles + 1, tile_starts) ||
+            !reserve(saved, SAVED_TILE_COSTS, tiles, tile_costs))
             return out_of_memory();
         int64_t total = 0;
         for (int64_t tile = 0; tile < tiles; ++tile) {
@@ -276,7 +298,8 @@ struct Binner {
         tile_starts[tiles] = total;
         uint64_t* masks;
         int32_t* splats;
-        if (!reserve(saved, SAVED_MASKS, total, masks) || !reserve(saved, SAVED_SPLATS, total, splats)) return out_of_memory();
+        if (!reserve(saved, SAVED_MASKS, total, masks) || !reserve(saved, SAVED_SPLATS, total, splats))
+            return out_of_memory();
         on_threads(threads, [&](int thread, int) {
             int32_t* cursor = counts + thread * tiles;
             const Pair* list = pairs + starts[thread];
@@ -328,7 +351,9 @@ int run_bin(const RasterizeFwdArgs<T>& args, Context* saved) {
                      scratch.get(),
                      tiles_along(args.width, Shape::WIDTH),
                      tiles_along(args.height, Shape::HEIGHT),
-                     useful < 1 ? 1 : useful < thread_count() ? int(useful) : thread_count()}
+                     useful < 1                ? 1
+                     : useful < thread_count() ? int(useful)
+                                               : thread_count()}
         .run();
 }
 

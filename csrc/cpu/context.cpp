@@ -56,7 +56,9 @@ void* context_reserve(Context* context, int slot, size_t bytes) {
 
 }  // namespace splat
 
-SPLAT_EXPORT void splat_context_free(void* context) { splat::context_release(static_cast<splat::Context*>(context)); }
+SPLAT_EXPORT void splat_context_free(void* context) {
+    splat::context_release(static_cast<splat::Context*>(context));
+}
 
 // Gives the memory of all free contexts back to the system.
 SPLAT_EXPORT void splat_trim_memory() {

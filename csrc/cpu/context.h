@@ -12,7 +12,12 @@ constexpr int CONTEXT_BUFFERS = 8;
 constexpr int CONTEXT_NUMBERS = 16;
 
 // Free contexts wait in one store for each kind, since the kinds need very different sizes.
-enum ContextKind : int32_t { CONTEXT_SAVED = 0, CONTEXT_FORWARD_SCRATCH = 1, CONTEXT_BACKWARD_SCRATCH = 2, CONTEXT_KINDS = 3 };
+enum ContextKind : int32_t {
+    CONTEXT_SAVED = 0,
+    CONTEXT_FORWARD_SCRATCH = 1,
+    CONTEXT_BACKWARD_SCRATCH = 2,
+    CONTEXT_KINDS = 3
+};
 
 // Numbered buffers and numbers; kernels give the slots their meaning. One owner at a time; any number may be in flight.
 struct Context {

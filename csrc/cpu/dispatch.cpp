@@ -71,7 +71,10 @@ const KernelTable* choose_table() {
         const int asked = wanted[1] - '0';
         if (asked < level) level = asked;  // only downwards: a higher level would crash
     }
-    return level == 4 ? &isa_v4::kernel_table : level == 3 ? &isa_v3::kernel_table : level == 2 ? &isa_v2::kernel_table : nullptr;
+    return level == 4   ? &isa_v4::kernel_table
+           : level == 3 ? &isa_v3::kernel_table
+           : level == 2 ? &isa_v2::kernel_table
+                        : nullptr;
 }
 
 #else
@@ -86,7 +89,7 @@ const KernelTable* table() {
 }
 
 template <class Args>
-int run(int (*KernelTable::* entry)(const Args&), const Args* args) {
+int run(int (*KernelTable::*entry)(const Args&), const Args* args) {
     if (!args) return fail(STATUS_BAD_ARGUMENT, "the argument structure is null");
     if (!table()) return fail(STATUS_UNSUPPORTED, "this CPU is older than x86-64-v2 (SSE 4.2)");
     return (table()->*entry)(*args);
@@ -95,12 +98,12 @@ int run(int (*KernelTable::* entry)(const Args&), const Args* args) {
 }  // namespace
 }  // namespace splat
 
-#define X(op, Args)                                                                     \
-    SPLAT_EXPORT int splat_##op##_f32(const splat::Args<float>* args) {                 \
-        return splat::run(&splat::KernelTable::op##_f32, args);                         \
-    }                                                                                   \
-    SPLAT_EXPORT int splat_##op##_f64(const splat::Args<double>* args) {                \
-        return splat::run(&splat::KernelTable::op##_f64, args);                         \
+#define X(op, Args)                                                      \
+    SPLAT_EXPORT int splat_##op##_f32(const splat::Args<float>* args) {  \
+        return splat::run(&splat::KernelTable::op##_f32, args);          \
+    }                                                                    \
+    SPLAT_EXPORT int splat_##op##_f64(const splat::Args<double>* args) { \
+        return splat::run(&splat::KernelTable::op##_f64, args);          \
     }
 SPLAT_KERNELS(X)
 #undef X

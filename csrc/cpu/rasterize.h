@@ -12,7 +12,7 @@
 
 SPLAT_BEGIN_ISA
 
-constexpr int BLOCKS = 8;                    // blocks along either side of a tile
+constexpr int BLOCKS = 8;                     // blocks along either side of a tile
 constexpr int TILE_BLOCKS = BLOCKS * BLOCKS;  // bits of a mask
 constexpr int MAX_CHANNELS = 8;               // wider features are rasterized in groups, by the caller
 constexpr int MAX_IMAGE_SIZE = 1 << 18;       // px a side
@@ -30,8 +30,8 @@ struct TileShape {
 // Everything the inner loops need of one splat: 16 scalars, one cache line in float.
 template <class T>
 struct alignas(16 * sizeof(T)) Record {
-    T mean_x, mean_y;     // px
-    T u_x, u_y, v_y;      // conic factor (blend.h)
+    T mean_x, mean_y;  // px
+    T u_x, u_y, v_y;   // conic factor (blend.h)
     T log2_opacity;
     T features[MAX_CHANNELS];
     T spare[2];
@@ -46,17 +46,15 @@ enum SavedNumber { SAVED_COUNT, SAVED_WIDTH, SAVED_HEIGHT, SAVED_CHANNELS, SAVED
 template <class T>
 struct Binned {
     int tiles_x, tiles_y;
-    const Record<T>* records;     // [count], by splat index; undefined for splats that were dropped
-    const int64_t* tile_starts;   // [tiles + 1]
-    const uint64_t* masks;        // [pairs]
-    const int32_t* splats;        // [pairs]
-    int64_t* tile_costs;          // [tiles] work that the forward found in each tile, for the backward's split
+    const Record<T>* records;    // [count], by splat index; undefined for splats that were dropped
+    const int64_t* tile_starts;  // [tiles + 1]
+    const uint64_t* masks;       // [pairs]
+    const int32_t* splats;       // [pairs]
+    int64_t* tile_costs;         // [tiles] work that the forward found in each tile, for the backward's split
     int64_t tiles() const { return int64_t(tiles_x) * tiles_y; }
 };
 
-inline int tiles_along(int pixels, int tile) {
-    return (pixels + tile - 1) / tile;
-}
+inline int tiles_along(int pixels, int tile) { return (pixels + tile - 1) / tile; }
 
 // View of a context that the forward has filled.
 template <class T>
@@ -80,8 +78,8 @@ template <class T>
 struct Tile {
     using Shape = TileShape<T>;
     using M = Simd<T>;
-    int x0, y0;                              // px of its corner
-    int columns, rows;                       // pixels inside the image
+    int x0, y0;                                        // px of its corner
+    int columns, rows;                                 // pixels inside the image
     typename M::V center_x[BLOCKS], center_y[BLOCKS];  // pixel centres of each block column and row
 
     Tile(const Binned<T>& binned, int64_t index, int width, int height) {
@@ -91,8 +89,10 @@ struct Tile {
         rows = height - y0 < Shape::HEIGHT ? height - y0 : Shape::HEIGHT;
         for (int lane = 0; lane < M::LANES; ++lane) {
             for (int block = 0; block < BLOCKS; ++block) {
-                center_x[block][lane] = T(x0 + block * Shape::BLOCK_WIDTH + lane % Shape::BLOCK_WIDTH) + T(0.5);
-                center_y[block][lane] = T(y0 + block * Shape::BLOCK_HEIGHT + lane / Shape::BLOCK_WIDTH) + T(0.5);
+                center_x[block][lane] =
+                    T(x0 + block * Shape::BLOCK_WIDTH + lane % Shape::BLOCK_WIDTH) + T(0.5);
+                center_y[block][lane] =
+                    T(y0 + block * Shape::BLOCK_HEIGHT + lane / Shape::BLOCK_WIDTH) + T(0.5);
             }
         }
     }

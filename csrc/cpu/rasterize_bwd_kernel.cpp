@@ -22,7 +22,7 @@ constexpr int LINE = 16;  // 6 + 8 features; two are free for the sums of absolu
 template <class T, int C>
 struct alignas(64) BackwardBlock {
     typename Simd<T>::V transmittance;
-    typename Simd<T>::V behind;       // what everything not yet passed adds to the loss
+    typename Simd<T>::V behind;  // what everything not yet passed adds to the loss
     typename Simd<T>::V v_image[C];
 };
 
@@ -51,14 +51,15 @@ struct BackwardRaster {
             do {
                 const int block = __builtin_ctzll(touched);
                 touched &= touched - 1;
-                if (!replay_block(footprint, record, tile, block, blocks[block], sums)) alive &= ~(uint64_t(1) << block);
+                if (!replay_block(footprint, record, tile, block, blocks[block], sums))
+                    alive &= ~(uint64_t(1) << block);
             } while (touched);
             add_lane_sums<T, SUMS>(sums, lines + int64_t(splat) * LINE);
         }
     }
 
-    SPLAT_FN bool replay_block(const Footprint<T>& footprint, const Record<T>& record, const Tile<T>& tile, int block,
-                               BackwardBlock<T, C>& state, V* sums) const {
+    SPLAT_FN bool replay_block(const Footprint<T>& footprint, const Record<T>& record, const Tile<T>& tile,
+                               int block, BackwardBlock<T, C>& state, V* sums) const {
         V u, v;
         const V raw = footprint.evaluate(tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS], u, v);
         const Blend<M> step = blend<M>(raw, state.transmittance);
@@ -147,7 +148,8 @@ struct BackwardRaster {
     }
 
     void finish_splat(int64_t i, const T* sum) const {
-        for (int k = 0; k < args.channels; ++k) args.v_features[i * args.channels + k] = sum[SUM_FEATURES + k];
+        for (int k = 0; k < args.channels; ++k)
+            args.v_features[i * args.channels + k] = sum[SUM_FEATURES + k];
         T* v_mean = args.v_means2d + 2 * i;
         T* v_conic = args.v_conics + 3 * i;
         if (sum[SUM_G] == 0 && sum[SUM_GUU] == 0 && sum[SUM_GVV] == 0) {
@@ -169,14 +171,19 @@ struct BackwardRaster {
 
     int run(Context* scratch) const {
         const int threads = thread_count();
-        T* lines = static_cast<T*>(context_reserve(scratch, 0, size_t(args.count + 1) * threads * LINE * sizeof(T)));
-        if (!lines) return fail(STATUS_OUT_OF_MEMORY, "no memory for the gradients of %lld splats", (long long)args.count);
+        T* lines =
+            static_cast<T*>(context_reserve(scratch, 0, size_t(args.count + 1) * threads * LINE * sizeof(T)));
+        if (!lines)
+            return fail(STATUS_OUT_OF_MEMORY, "no memory for the gradients of %lld splats",
+                        (long long)args.count);
         replay(lines, threads);
-        parallel_for(args.count, 2048, [&](int64_t begin, int64_t end, int) { finish(begin, end, lines, threads); });
+        parallel_for(args.count, 2048,
+                     [&](int64_t begin, int64_t end, int) { finish(begin, end, lines, threads); });
         return STATUS_OK;
     }
 
-    static constexpr int64_t TILE_COST = 64;  // reading a tile's cotangents costs about as much as this many blocks
+    static constexpr int64_t TILE_COST =
+        64;  // reading a tile's cotangents costs about as much as this many blocks
 };
 
 // dL/dbackground = sum over pixels of T dL/dimage. In double, row by row, so that the thread count does not matter.
@@ -184,14 +191,16 @@ template <class T>
 int background_gradient(const RasterizeBwdArgs<T>& args) {
     if (!args.v_background) return STATUS_OK;
     Buffer<double> rows;
-    if (!rows.resize(int64_t(args.height) * args.channels)) return fail(STATUS_OUT_OF_MEMORY, "no memory for row sums");
+    if (!rows.resize(int64_t(args.height) * args.channels))
+        return fail(STATUS_OUT_OF_MEMORY, "no memory for row sums");
     parallel_for(args.height, 16, [&](int64_t begin, int64_t end, int) {
         for (int64_t y = begin; y < end; ++y) {
             double* row = rows.data + y * args.channels;
             for (int k = 0; k < args.channels; ++k) row[k] = 0;
             for (int64_t pixel = y * args.width; pixel < (y + 1) * args.width; ++pixel)
                 for (int k = 0; k < args.channels; ++k)
-                    row[k] += double(T(1) - args.alpha[pixel]) * double(args.v_image[pixel * args.channels + k]);
+                    row[k] +=
+                        double(T(1) - args.alpha[pixel]) * double(args.v_image[pixel * args.channels + k]);
         }
     });
     for (int k = 0; k < args.channels; ++k) {
@@ -207,11 +216,14 @@ int run_bwd(const RasterizeBwdArgs<T>& args) {
     const Context* saved = static_cast<const Context*>(args.context);
     if (!saved) return fail(STATUS_BAD_ARGUMENT, "the forward's context is null");
     const int64_t* numbers = saved->numbers;
-    if (numbers[SAVED_COUNT] != args.count || numbers[SAVED_WIDTH] != args.width || numbers[SAVED_HEIGHT] != args.height ||
-        numbers[SAVED_CHANNELS] != args.channels || numbers[SAVED_SCALAR_BYTES] != int64_t(sizeof(T)))
+    if (numbers[SAVED_COUNT] != args.count || numbers[SAVED_WIDTH] != args.width ||
+        numbers[SAVED_HEIGHT] != args.height || numbers[SAVED_CHANNELS] != args.channels ||
+        numbers[SAVED_SCALAR_BYTES] != int64_t(sizeof(T)))
         return fail(STATUS_BAD_ARGUMENT, "the context is of a forward with other sizes or types");
-    if (!args.v_image || !args.image || !args.alpha) return fail(STATUS_BAD_ARGUMENT, "v_image, image or alpha is null");
-    if (args.count && (!args.opacities || !args.v_means2d || !args.v_conics || !args.v_opacities || !args.v_features))
+    if (!args.v_image || !args.image || !args.alpha)
+        return fail(STATUS_BAD_ARGUMENT, "v_image, image or alpha is null");
+    if (args.count &&
+        (!args.opacities || !args.v_means2d || !args.v_conics || !args.v_opacities || !args.v_features))
         return fail(STATUS_BAD_ARGUMENT, "an array is null");
     const ContextOwner scratch(CONTEXT_BACKWARD_SCRATCH);
     if (!scratch.get()) return fail(STATUS_OUT_OF_MEMORY, "no memory for a scratch context");

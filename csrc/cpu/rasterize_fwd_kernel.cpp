@@ -34,7 +34,8 @@ struct ForwardRaster {
         int64_t work = 0;
         const int64_t end = binned.tile_starts[index + 1];
         for (int64_t pair = binned.tile_starts[index]; pair < end && alive; ++pair) {
-            __builtin_prefetch(&binned.records[binned.splats[pair + PREFETCH < end ? pair + PREFETCH : pair]]);
+            __builtin_prefetch(
+                &binned.records[binned.splats[pair + PREFETCH < end ? pair + PREFETCH : pair]]);
             uint64_t touched = binned.masks[pair] & alive;
             work += 1 + __builtin_popcountll(touched);
             if (!touched) continue;
@@ -43,15 +44,16 @@ struct ForwardRaster {
             do {
                 const int block = __builtin_ctzll(touched);
                 touched &= touched - 1;
-                if (!blend_block(footprint, record, tile, block, blocks[block])) alive &= ~(uint64_t(1) << block);
+                if (!blend_block(footprint, record, tile, block, blocks[block]))
+                    alive &= ~(uint64_t(1) << block);
             } while (touched);
         }
         return work;
     }
 
     // False when all rays of the block have ended.
-    SPLAT_FN bool blend_block(const Footprint<T>& footprint, const Record<T>& record, const Tile<T>& tile, int block,
-                              ForwardBlock<T, C>& state) const {
+    SPLAT_FN bool blend_block(const Footprint<T>& footprint, const Record<T>& record, const Tile<T>& tile,
+                              int block, ForwardBlock<T, C>& state) const {
         V u, v;
         const V raw = footprint.evaluate(tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS], u, v);
         const Blend<M> step = blend<M>(raw, state.transmittance);
@@ -65,9 +67,11 @@ struct ForwardRaster {
         tile.for_each_pixel([&](int x, int y, int block, int lane) {
             const int64_t pixel = int64_t(tile.y0 + y) * args.width + tile.x0 + x;
             const ForwardBlock<T, C>& state = blocks[block];
-            const T left = state.transmittance[lane] < 0 ? -state.transmittance[lane] : state.transmittance[lane];
+            const T left =
+                state.transmittance[lane] < 0 ? -state.transmittance[lane] : state.transmittance[lane];
             for (int k = 0; k < channels; ++k)
-                args.image[pixel * channels + k] = state.sums[k][lane] + (args.background ? left * args.background[k] : T(0));
+                args.image[pixel * channels + k] =
+                    state.sums[k][lane] + (args.background ? left * args.background[k] : T(0));
             args.alpha[pixel] = T(1) - left;
         });
     }
@@ -93,10 +97,11 @@ int check(const RasterizeFwdArgs<T>& args) {
     if (count < 0 || count > INT32_MAX)
         return fail(STATUS_BAD_ARGUMENT, "expected 0 to %d splats, got %lld", INT32_MAX, count);
     if (args.width < 1 || args.height < 1 || args.width > MAX_IMAGE_SIZE || args.height > MAX_IMAGE_SIZE)
-        return fail(STATUS_BAD_ARGUMENT, "expected an image of 1 to %d px a side, got %d x %d", MAX_IMAGE_SIZE,
-                    int(args.width), int(args.height));
+        return fail(STATUS_BAD_ARGUMENT, "expected an image of 1 to %d px a side, got %d x %d",
+                    MAX_IMAGE_SIZE, int(args.width), int(args.height));
     if (args.channels < 1 || args.channels > MAX_CHANNELS)
-        return fail(STATUS_BAD_ARGUMENT, "expected 1 to %d channels, got %d", MAX_CHANNELS, int(args.channels));
+        return fail(STATUS_BAD_ARGUMENT, "expected 1 to %d channels, got %d", MAX_CHANNELS,
+                    int(args.channels));
     if (!args.image || !args.alpha) return fail(STATUS_BAD_ARGUMENT, "image or alpha is null");
     if (count && (!args.means2d || !args.conics || !args.opacities || !args.features || !args.depths))
         return fail(STATUS_BAD_ARGUMENT, "an input array is null");

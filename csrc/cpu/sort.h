@@ -50,7 +50,8 @@ constexpr int DIGITS = 1 << DIGIT_BITS;
 
 // Sorts items by key; `swap` is as large. Digits that all items share cost no pass. False when memory has run out.
 template <class T>
-inline bool sort_items(SortItem<T>*& items, SortItem<T>*& swap, int64_t count, int threads, Buffer<int32_t>& counts) {
+inline bool sort_items(SortItem<T>*& items, SortItem<T>*& swap, int64_t count, int threads,
+                       Buffer<int32_t>& counts) {
     using Item = SortItem<T>;
     if (!counts.resize(int64_t(threads) * DIGITS)) return false;
     for (int shift = 0; shift < int(8 * sizeof(typename Item::Key)); shift += DIGIT_BITS) {

@@ -7,10 +7,9 @@ SPLAT_BEGIN_ISA
 #define SPLAT_TEXT(name) SPLAT_TEXT_OF(name)
 
 extern const KernelTable kernel_table;
-const KernelTable kernel_table = {
-    SPLAT_TEXT(SPLAT_ISA),
+const KernelTable kernel_table = {SPLAT_TEXT(SPLAT_ISA),
 #define X(op, Args) op, op,
-    SPLAT_KERNELS(X)
+                                  SPLAT_KERNELS(X)
 #undef X
 };
 

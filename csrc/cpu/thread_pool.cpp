@@ -83,7 +83,8 @@ class Pool {
     void work(int index, uint64_t seen) {
         inside_job = true;
         for (;;) {
-            for (int spin = 0; spin < SPINS && generation_.load(std::memory_order_acquire) == seen; ++spin) relax();
+            for (int spin = 0; spin < SPINS && generation_.load(std::memory_order_acquire) == seen; ++spin)
+                relax();
             void (*task)(void*, int, int);
             void* user;
             int parts;
@@ -150,7 +151,8 @@ void run_on_threads(int threads, void (*task)(void*, int, int), void* user) {
 // 0 means one thread for each core this process may use.
 SPLAT_EXPORT int splat_set_num_threads(int32_t threads) {
     if (threads < 0 || threads > splat::MAX_THREADS)
-        return splat::fail(splat::STATUS_BAD_ARGUMENT, "expected 0 to %d threads, got %d", splat::MAX_THREADS, int(threads));
+        return splat::fail(splat::STATUS_BAD_ARGUMENT, "expected 0 to %d threads, got %d", splat::MAX_THREADS,
+                           int(threads));
     splat::chosen_threads.store(threads, std::memory_order_relaxed);
     return splat::STATUS_OK;
 }

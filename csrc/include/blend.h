@@ -63,7 +63,8 @@ SPLAT_FN Blend<M> blend(typename M::V raw, typename M::V transmittance) {
     const V next = transmittance - weight;
     // A skipped splat leaves T, which is above the limit, so it passes; an ended ray has T < 0 and never passes.
     const auto passes = next > T(TRANSMITTANCE_STOP);
-    return {M::zero_unless(passes, weight), next, M::select(passes, next, M::negative_magnitude(transmittance))};
+    return {M::zero_unless(passes, weight), next,
+            M::select(passes, next, M::negative_magnitude(transmittance))};
 }
 
 // dL/d(ln alpha) of a blended splat, 0 where it is not blended or alpha is clamped. `own` = features . dL/dimage;

@@ -157,6 +157,12 @@ def build_id(root: Path | None = None) -> str:
     return digest.hexdigest()[:16]
 
 
+def object_directory(compiler: Compiler, extra: list[str]) -> Path:
+    """Where the checkout keeps intermediate files: one directory for each compiler and set of further flags."""
+    name = hashlib.sha256(" ".join([*compiler.command, *extra]).encode()).hexdigest()[:8]
+    return source_root().parent / "build" / "native" / name
+
+
 class Unit(NamedTuple):
     """One compilation: a source, an instruction set or None, and the object it makes."""
 
@@ -263,8 +269,7 @@ def build(
         raise BuildError(f"No sources in {root / 'cpu'}: build from a checkout or a source distribution.")
     compiler = find_compiler()
     extra = extra or []
-    name = hashlib.sha256(" ".join([*compiler.command, *extra]).encode()).hexdigest()[:8]
-    objects = objects or root.parent / "build" / "native" / name
+    objects = objects or object_directory(compiler, extra)
     objects.mkdir(parents=True, exist_ok=True)
     library.parent.mkdir(parents=True, exist_ok=True)
     units = plan(compiler, objects, extra, root)

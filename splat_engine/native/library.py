@@ -100,7 +100,9 @@ def _open(path: Path) -> ctypes.CDLL:
 
 def library_path() -> Path:
     """Path of the library that would be loaded (it need not exist)."""
-    from splat_engine.native import build  # not above: `python -m splat_engine.native.build` runs it as the main module
+    from splat_engine.native import (
+        build,
+    )  # not above: `python -m splat_engine.native.build` runs it as the main module
 
     override = os.environ.get(LIBRARY_VARIABLE)
     return Path(override) if override else build.library_file()
@@ -166,7 +168,7 @@ def get_num_threads() -> int:
 
 def isa() -> str:
     """Name of the instruction set in use: "isa_v2", "isa_v3", "isa_v4" (x86-64 levels) or "isa_base"."""
-    return load_library().handle.splat_isa().decode()
+    return str(load_library().handle.splat_isa().decode())
 
 
 def abi_version() -> int:

@@ -114,7 +114,9 @@ class Rasterization:
         self._opacities = _prepare("opacities", opacities, (count,), dtype)
         self._features = _prepare("features", features, (count, channels), dtype)
         depths = _prepare("depths", depths, (count,), dtype)
-        self._background = None if background is None else _prepare("background", background, (channels,), dtype)
+        self._background = (
+            None if background is None else _prepare("background", background, (channels,), dtype)
+        )
         self.image: Array = np.empty((height, width, channels), dtype)
         self.alpha: Array = np.empty((height, width), dtype)
         self._context = RasterContext()

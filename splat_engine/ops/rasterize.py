@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.autograd.function import once_differentiable
 
 from splat_engine import native
 from splat_engine.native.rasterize import MAX_CHANNELS, RasterContext
 from splat_engine.ops import checks
+from splat_engine.ops.memory import address, apply, check_on_cpu, contiguous
 from splat_engine.ops.reference import rasterize as reference
 
 
@@ -59,12 +62,14 @@ def rasterize(
     arguments = (means2d, conics, opacities, features, depths)
     if backend == "reference":
         return reference.rasterize(*arguments, width, height, background)
+    check_on_cpu(means2d)
     # More features than one native call holds: in groups. Their gradients add up, since the loss is linear in each group.
     images = []
     first_alpha: Tensor | None = None
     for first in range(0, features.shape[1], MAX_CHANNELS):
         group = slice(first, first + MAX_CHANNELS)
-        image, alpha = _Rasterize.apply(
+        image, alpha = apply(
+            _Rasterize,
             means2d,
             conics,
             opacities,
@@ -110,7 +115,7 @@ class _Rasterize(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx,
+        ctx: Any,
         means2d: Tensor,
         conics: Tensor,
         opacities: Tensor,
@@ -137,10 +142,10 @@ class _Rasterize(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: FunctionCtx, v_image: Tensor | None, v_alpha: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, v_image: Tensor | None, v_alpha: Tensor | None) -> tuple[Tensor | None, ...]:
         *inputs, backdrop, image, alpha = ctx.saved_tensors
         v_image = torch.zeros_like(image) if v_image is None else v_image.contiguous()
-        v_alpha = None if v_alpha is None else v_alpha.contiguous()
+        v_alpha = contiguous(v_alpha)
         v_inputs = [torch.empty_like(tensor) for tensor in inputs]
         v_background = None if backdrop is None else torch.empty_like(backdrop)
         native.call(
@@ -148,22 +153,18 @@ class _Rasterize(torch.autograd.Function):
             checks.scalar_name(image.dtype),
             context=ctx.context.handle,
             v_image=v_image.data_ptr(),
-            v_alpha=_address(v_alpha),
+            v_alpha=address(v_alpha),
             v_means2d=v_inputs[0].data_ptr(),
             v_conics=v_inputs[1].data_ptr(),
             v_opacities=v_inputs[2].data_ptr(),
             v_features=v_inputs[3].data_ptr(),
-            v_background=_address(v_background),
+            v_background=address(v_background),
             **_fields(inputs, backdrop, image, alpha),
         )
         return (*v_inputs, None, None, None, v_background)
 
 
-def _address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
-
-
-def _fields(inputs: list[Tensor], background: Tensor | None, image: Tensor, alpha: Tensor) -> dict[str, int | None]:
+def _fields(inputs: list[Tensor], background: Tensor | None, image: Tensor, alpha: Tensor) -> dict[str, int]:
     """The fields that the native forward and backward have in common."""
     means2d, conics, opacities, features = inputs
     height, width, channels = image.shape
@@ -176,7 +177,7 @@ def _fields(inputs: list[Tensor], background: Tensor | None, image: Tensor, alph
         "conics": conics.data_ptr(),
         "opacities": opacities.data_ptr(),
         "features": features.data_ptr(),
-        "background": _address(background),
+        "background": address(background),
         "image": image.data_ptr(),
         "alpha": alpha.data_ptr(),
     }

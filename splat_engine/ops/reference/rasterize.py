@@ -22,7 +22,9 @@ def drawable(means2d: Tensor, conics: Tensor, opacities: Tensor, features: Tenso
         [N] bool.
     """
     a, b, c = conics.double().unbind(-1)  # the determinant cancels for needles
-    finite = torch.isfinite(torch.cat([means2d, conics, features, opacities[:, None], depths[:, None]], dim=1)).all(dim=1)
+    finite = torch.isfinite(
+        torch.cat([means2d, conics, features, opacities[:, None], depths[:, None]], dim=1)
+    ).all(dim=1)
     return finite & (a > 0) & (a * c - b * b > 0) & (opacities >= ALPHA_MIN)
 
 
@@ -37,16 +39,15 @@ def rasterize(
     background: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Blend splats from front to back; see ``splat_engine.ops.rasterize.rasterize`` for the arguments."""
-    like = {"dtype": means2d.dtype, "device": means2d.device}
     kept = drawable(means2d, conics, opacities, features, depths).nonzero()[:, 0]
     order = kept[torch.argsort(depths[kept], stable=True)]
-    pixel_x = torch.arange(width, **like) + 0.5
-    pixel_y = (torch.arange(height, **like) + 0.5)[:, None]
+    pixel_x = torch.arange(width, dtype=means2d.dtype, device=means2d.device) + 0.5
+    pixel_y = (torch.arange(height, dtype=means2d.dtype, device=means2d.device) + 0.5)[:, None]
     # Zero, but tied to the inputs, so that they have (zero) gradients when no splat is drawn.
     nothing = sum(tensor[kept].sum() * 0 for tensor in (means2d, conics, opacities, features))
-    image = torch.zeros(height, width, features.shape[1], **like) + nothing
-    transmittance = torch.ones(height, width, **like)
-    ended = torch.zeros(height, width, dtype=torch.bool, device=means2d.device)
+    image = means2d.new_zeros(height, width, features.shape[1]) + nothing
+    transmittance = means2d.new_ones(height, width)
+    ended = torch.zeros_like(transmittance, dtype=torch.bool)
     for splat in order.tolist():
         dx = pixel_x - means2d[splat, 0]
         dy = pixel_y - means2d[splat, 1]
