@@ -24,8 +24,8 @@ setup-engine:
 demo: setup ## build the demo scene, capture, fit, import and compare: out/demo (about 8 minutes on 2 cores)
 	$(BLENDER) tools/demo.py $(ARGS)
 
-demo-short: setup ## the same with few views and steps: out/demo (about a minute)
-	$(BLENDER) tools/demo.py --short $(ARGS)
+demo-short: setup ## the same with few views and steps: out/demo-short (about a minute)
+	$(BLENDER) tools/demo.py --short --out out/demo-short $(ARGS)
 
 test: setup ## run every test: engine, both Blenders, end to end. One of them: make test ARGS="engine -k ply"
 	@$(PYTHON) tools/run_tests.py $(ARGS)
@@ -36,7 +36,7 @@ check: setup-engine ## lint, types, format and architecture, as CI does
 format: setup-engine ## put Python and C++ into the house's format
 	$(ENGINE) -m ruff check --fix-only --quiet .
 	$(ENGINE) -m ruff format .
-	$(ENGINE) -m clang_format -i $(SOURCES_CPP)
+	$(dir $(ENGINE))clang-format -i $(SOURCES_CPP)
 
 wheel: setup-engine ## build the engine's wheel for this platform: dist/*.whl
 	$(ENGINE) -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
