@@ -1,0 +1,257 @@
+"""Rows come and go in parameters, moments and buffers alike; Adam, strategies and the guard change what they should."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from splat_engine.fit.guard import log_scale_floors
+from splat_engine.fit.model import PARAMETER_NAMES, SplatState
+from splat_engine.fit.optimizer import Adam, exponential
+from splat_engine.fit.strategies import (
+    GRADIENT_SUM,
+    RESET_OPACITY,
+    SEEN_COUNT,
+    SPLIT_SHRINK,
+    AdaptiveDensity,
+    KeepAll,
+    make_strategy,
+    rotate,
+)
+from splat_engine.formats.settings import DensifySettings, OptimizerSettings
+from splat_engine.formats.splats import Splats
+from tests.engine.tiny_capture import known_splats, look_at, ring_cameras
+
+
+def state_of(count: int = 6, degree: int = 1) -> SplatState:
+    state = SplatState.from_splats(known_splats(count).with_sh_degree(degree))
+    for name in (*PARAMETER_NAMES, "sh_dc"):
+        like = state.params["means"] if name == "sh_dc" else state.params[name]
+        first, second = state.add_moments(name, like.detach())
+        first += 1
+        second += 2
+    state.buffers["number"] = torch.arange(count).float()
+    return state
+
+
+def test_cloud_to_state_and_back() -> None:
+    """from_splats and to_splats keep every number; a higher degree is filled with zeros."""
+    splats = known_splats(9)
+    back = SplatState.from_splats(splats).to_splats({"a": "b"}, sh_degree=2)
+    assert np.array_equal(back.means, splats.means) and back.metadata == {"a": "b"}
+    assert (
+        back.sh.shape == (9, 9, 3) and np.array_equal(back.sh[:, :1], splats.sh) and not back.sh[:, 1:].any()
+    )
+    back.means[:] = 0
+    assert splats.means.any()
+
+
+def test_rearrange_changes_everything_together() -> None:
+    """Kept rows keep values, moments and buffers; new rows take their parent's values, with zero moments."""
+    state = state_of()
+    before = {name: value.detach().clone() for name, value in state.params.items()}
+    moved = torch.tensor([[9.0, 9.0, 9.0], [8.0, 8.0, 8.0]])
+    state.rearrange(torch.tensor([5, 0, 2]), torch.tensor([2, 4]), {"means": moved})
+    source = [5, 0, 2, 2, 4]
+    assert len(state) == 5
+    for name, value in state.params.items():
+        assert value.requires_grad and value.is_leaf and value.is_contiguous()
+        expected = before[name][source]
+        if name == "means":
+            expected[3:] = moved
+        assert torch.equal(value.detach(), expected)
+    for first, second in state.moments.values():
+        assert (first[:3] == 1).all() and (second[:3] == 2).all()
+        assert not first[3:].any() and not second[3:].any() and len(first) == len(second) == 5
+    assert state.buffers["number"].tolist() == [5, 0, 2, 2, 4]
+
+
+def test_raising_the_degree_keeps_what_is_there() -> None:
+    """New coefficients and their moments are zero, old ones stay; lowering does nothing."""
+    state = state_of(degree=0)
+    sh = state.params["sh"].detach().clone()
+    state.raise_sh_degree(2)
+    assert state.sh_degree == 2 and torch.equal(state.params["sh"][:, :1].detach(), sh)
+    assert not state.params["sh"][:, 1:].any() and state.params["sh"].requires_grad
+    first, second = state.moments["sh"]
+    assert (first[:, :1] == 1).all() and not first[:, 1:].any() and second.shape == (6, 9, 3)
+    state.raise_sh_degree(1)
+    assert state.sh_degree == 2
+
+
+def test_state_dict_is_everything() -> None:
+    """A state made of its own dictionary is equal in every tensor."""
+    state = state_of()
+    again = SplatState.from_state_dict(state.state_dict())
+    for name in PARAMETER_NAMES:
+        assert torch.equal(again.params[name], state.params[name])
+    assert all(torch.equal(again.moments[n][i], state.moments[n][i]) for n in state.moments for i in (0, 1))
+    assert torch.equal(again.buffers["number"], state.buffers["number"])
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_adam_is_torch_adam_with_a_rate_each(backend: str) -> None:
+    """20 steps equal torch.optim.Adam with one group a parameter, the constant coefficient in a group of its own."""
+    settings = OptimizerSettings(means=1e-2, means_final=1e-2, sh_dc=0.02, sh_rest=1e-3, quats=3e-3)
+    state = SplatState.from_splats(known_splats(7).with_sh_degree(2))
+    theirs = {name: value.detach().clone() for name, value in state.params.items()}
+    theirs["sh_dc"], theirs["sh"] = theirs["sh"][:, :1].clone(), theirs["sh"][:, 1:].clone()
+    adam = Adam(settings, extent=3.0, steps=20, backend=backend)
+    rates = adam.rates(1)
+    assert rates["means"] == pytest.approx(0.03) and rates["sh"] == 1e-3 and rates["sh_dc"] == 0.02
+    other = torch.optim.Adam(
+        [{"params": [value.requires_grad_(True)], "lr": rates[name]} for name, value in theirs.items()],
+        eps=1e-15,
+    )
+    generator = torch.Generator().manual_seed(0)
+    for step in range(1, 21):
+        gradients = {
+            name: torch.randn(value.shape, generator=generator) for name, value in state.params.items()
+        }
+        for name, value in theirs.items():
+            value.grad = gradients[name].clone() if name not in ("sh", "sh_dc") else None
+        theirs["sh_dc"].grad, theirs["sh"].grad = (
+            gradients["sh"][:, :1].clone(),
+            gradients["sh"][:, 1:].clone(),
+        )
+        adam.step(state, gradients, step)
+        other.step()
+    for name in ("means", "log_scales", "quats_wxyz", "opacity_logits"):
+        torch.testing.assert_close(state.params[name], theirs[name], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        state.params["sh"], torch.cat((theirs["sh_dc"], theirs["sh"]), 1), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_position_schedule() -> None:
+    """The means' rate falls exponentially from the first to the last step, times the extent."""
+    adam = Adam(OptimizerSettings(means=1e-2, means_final=1e-4), extent=2.0, steps=101)
+    assert [adam.rates(step)["means"] for step in (1, 51, 101, 500)] == pytest.approx(
+        [2e-2, 2e-3, 2e-4, 2e-4]
+    )
+    assert exponential(1.0, 0.0, 0.25) == pytest.approx(0.75)
+
+
+def prepared(state: SplatState, gradients: list[float]) -> SplatState:
+    """Gives each splat a mean screen-space gradient, as if seen in 4 steps."""
+    state.buffers[GRADIENT_SUM] = torch.tensor(gradients) * 4
+    state.buffers[SEEN_COUNT] = torch.full((len(gradients),), 4.0)
+    return state
+
+
+def adaptive(max_splats: int = 100, steps: int = 1000, **settings: object) -> AdaptiveDensity:
+    declared = DensifySettings(
+        start=10, interval=10, gradient=0.1, split_size=0.05, prune_size=1.0, **settings
+    )  # type: ignore[arg-type]
+    return AdaptiveDensity(declared, extent=2.0, steps=steps, max_splats=max_splats)
+
+
+def six() -> SplatState:
+    """Two small, two large, one transparent, one huge splat; opacity 0.8."""
+    state = state_of()
+    with torch.no_grad():
+        state.params["log_scales"][:] = torch.tensor([0.01, 0.02, 0.3, 0.4, 0.02, 5.0]).log()[:, None]
+        state.params["opacity_logits"][:] = 1.4
+        state.params["opacity_logits"][4] = -8
+    return state
+
+
+def test_clone_split_and_prune() -> None:
+    """High gradient: small splats are cloned, large ones split into two smaller near them; weak and huge ones go."""
+    state = prepared(six(), [0.5, 0.01, 0.5, 0.01, 0.5, 0.5])
+    means = state.params["means"].detach().clone()
+    assert adaptive().after_step(10, state, torch.Generator().manual_seed(0))
+    number = state.buffers["number"].int().tolist()
+    assert number == [0, 1, 3, 0, 2, 2]  # kept, then the clone, then the split ones
+    scales = state.params["log_scales"].detach().exp()[:, 0]
+    torch.testing.assert_close(
+        scales, torch.tensor([0.01, 0.02, 0.4, 0.01, 0.3 / SPLIT_SHRINK, 0.3 / SPLIT_SHRINK])
+    )
+    after = state.params["means"].detach()
+    assert torch.equal(after[3], means[0])
+    children = after[4:] - means[2]
+    assert 0 < children.norm(dim=1).min() and children.norm(dim=1).max() < 4 * 0.3
+    assert not torch.equal(children[0], children[1])
+    assert not state.moments["means"][0][3:].any() and (state.moments["means"][0][:3] == 1).all()
+    assert not state.buffers[GRADIENT_SUM].any() and len(state.buffers[GRADIENT_SUM]) == 6
+
+
+def test_no_more_than_the_most_splats() -> None:
+    """Where room is short the highest gradients win; without room nothing is added."""
+    gradients = [0.5, 0.9, 0.6, 0.01, 0.0, 0.0]
+    state = prepared(six(), gradients)
+    adaptive(max_splats=5).after_step(10, state, torch.Generator())
+    assert len(state) == 5 and state.buffers["number"].tolist() == [0, 1, 2, 3, 1]
+    state = prepared(six(), gradients)
+    adaptive(max_splats=3).after_step(10, state, torch.Generator())
+    assert state.buffers["number"].tolist() == [0, 1, 2, 3]
+
+
+def test_densify_keeps_its_hours() -> None:
+    """Nothing before the first step, between intervals, or after the last share of the steps."""
+    for step, changes in ((5, False), (10, True), (15, False), (700, True), (710, False)):
+        state = prepared(six(), [0.5] * 6)
+        assert adaptive(stop_share=0.7).after_step(step, state, torch.Generator()) is changes
+        assert (len(state) != 6 or state.buffers["number"].tolist() != list(range(6))) is changes
+
+
+def test_gradient_is_counted_where_a_splat_is_seen() -> None:
+    """The sum is per half image size; steps in which a splat was culled do not count."""
+    state, strategy = six(), adaptive()
+    gradient = torch.zeros(6, 2)
+    gradient[0] = torch.tensor([3e-3, 4e-3])
+    radii = torch.ones(6, 2)
+    radii[1] = 0
+    strategy.after_backward(1, state, gradient, radii, (200, 100))
+    strategy.after_backward(2, state, gradient, radii, (200, 100))
+    assert state.buffers[GRADIENT_SUM][0].item() == pytest.approx(2 * math.hypot(0.3, 0.2))
+    assert state.buffers[SEEN_COUNT].tolist() == [2, 0, 2, 2, 2, 2]
+    strategy.after_backward(701, state, gradient, radii, (200, 100))
+    assert state.buffers[SEEN_COUNT][0] == 2
+
+
+def test_opacity_reset() -> None:
+    """At its interval every opacity falls to 0.01 at most, and the opacities' moments to zero."""
+    state = prepared(six(), [0.0] * 6)
+    adaptive(reset_interval=25).after_step(25, state, torch.Generator())
+    opacities = torch.sigmoid(state.params["opacity_logits"].detach())
+    assert opacities.max().item() == pytest.approx(RESET_OPACITY, rel=1e-4)
+    assert opacities[4].item() == pytest.approx(1 / (1 + math.exp(8)))
+    assert not state.moments["opacity_logits"][0].any() and state.moments["means"][0].any()
+
+
+def test_strategies_of_no_splats_and_none() -> None:
+    """N = 0 is legal; ``none`` never changes anything."""
+    state = SplatState.from_splats(Splats.empty(1))
+    strategy = adaptive()
+    strategy.after_backward(1, state, torch.zeros(0, 2), torch.zeros(0, 2), (8, 8))
+    assert not strategy.after_step(10, state, torch.Generator()) and len(state) == 0
+    nothing = make_strategy("none", DensifySettings(), extent=1.0, steps=10, max_splats=5)
+    assert isinstance(nothing, KeepAll) and not nothing.after_step(10, six(), torch.Generator())
+
+
+def test_rotate_is_the_rotation_of_the_quaternion() -> None:
+    """A quarter turn about z takes x to y, at any norm."""
+    quats = torch.tensor([[math.sqrt(0.5), 0, 0, math.sqrt(0.5)]]) * 3
+    torch.testing.assert_close(rotate(quats, torch.tensor([[1.0, 0, 0]])), torch.tensor([[0.0, 1.0, 0.0]]))
+
+
+def test_guard_takes_the_nearest_view_that_sees() -> None:
+    """The floor is the least sigma times the pixel's size in the nearest view; unseen splats have none."""
+    camera = ring_cameras(1, 40, 40)[0]
+    far = replace(camera, world_from_camera=look_at(np.array([4.0, 0, 0])))
+    near = replace(camera, world_from_camera=look_at(np.array([2.0, 0, 0])))
+    means = torch.tensor([[0.0, 0, 0], [3.0, 0, 0], [0, 0, 30.0]])
+    floors = log_scale_floors(means, [far, near], 0.3)
+    assert floors[0].item() == pytest.approx(math.log(0.3 * 2 / camera.fx), abs=1e-5)
+    assert floors[1].item() == pytest.approx(math.log(0.3 * 1 / camera.fx), abs=1e-5)  # behind the near one
+    assert floors[2].item() == -math.inf
+    flat = replace(camera, model="orthographic", fx=20.0, fy=20.0)
+    assert log_scale_floors(means[:1], [flat], 0.3)[0].item() == pytest.approx(math.log(0.3 / 20), abs=1e-5)
+    assert (log_scale_floors(means, [near], 0.0) == -math.inf).all()
+    assert log_scale_floors(means[:0], [near], 0.3).shape == (0,)
+    assert torch.isfinite(log_scale_floors(means, [near] * 200, 0.3)[:1]).all()
