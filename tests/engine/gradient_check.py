@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-STEP = 1e-4
+STEP = 1e-3
 FLOOR = 1e-3
 """Entries below this fraction of the largest one are compared with that fraction: differences have no more digits."""
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from gradient_check import relative_l2, worst_relative_errors
+from gradient_check import relative_l2
 from splat_scenes import threads
 from torch import Tensor
 from torchmetrics.functional.image import structural_similarity_index_measure
@@ -91,14 +91,6 @@ def test_gradcheck(padding: str) -> None:
     assert torch.autograd.gradcheck(
         lambda a: ssim(a, target, padding=padding), (image,), atol=1e-9, rtol=1e-6
     )
-
-
-@both_paddings
-def test_worst_relative_error_of_the_gradient(padding: str) -> None:
-    """No entry of the gradient is off by more than 1e-6 of itself (small entries: of a thousandth of the largest)."""
-    image, target = pictures(12, 14, 3, seed=2)
-    errors = worst_relative_errors(lambda image: ssim(image, target, padding=padding), {"image": image})
-    assert max(errors.values()) < 1e-6, errors
 
 
 @both_backends

@@ -24,7 +24,7 @@ def sh_colors(
     """Colours of splats; see ``splat_engine.ops.sh_colors`` for the arguments."""
     used = (degree + 1) ** 2
     basis = sh_basis(_directions(means, viewmat, camera_model == "orthographic"), degree)
-    encoded = 0.5 + (basis[:, :, None] * sh[:, :used]).sum(dim=1)
+    encoded: Tensor = 0.5 + (basis[:, :, None] * sh[:, :used]).sum(dim=1)
     # Not finite counts as black, without gradient, like a colour below zero.
     usable = torch.isfinite(encoded) & (encoded > 0)
     encoded = torch.where(usable, encoded, torch.zeros_like(encoded))
@@ -36,7 +36,7 @@ def _directions(means: Tensor, viewmat: Tensor, orthographic: bool) -> Tensor:
     """Unit vectors from the camera to the splats, world frame, [N, 3]; zero where there is none."""
     rotation, translation = viewmat[:3, :3], viewmat[:3, 3]
     if orthographic:
-        forward = rotation[2] / rotation[2].norm()
+        forward: Tensor = rotation[2] / rotation[2].norm()
         return forward.expand(means.shape[0], 3)
     offsets = means + rotation.T @ translation  # the camera's centre is -R^T t
     squared = offsets.detach().square().sum(dim=1, keepdim=True)
