@@ -174,7 +174,7 @@ def test_clone_split_and_prune() -> None:
     after = state.params["means"].detach()
     assert torch.equal(after[3], means[0])
     children = after[4:] - means[2]
-    assert 0 < children.norm(dim=1).min() and children.norm(dim=1).max() < 4 * 0.3
+    assert children.norm(dim=1).min() > 0 and children.norm(dim=1).max() < 4 * 0.3
     assert not torch.equal(children[0], children[1])
     assert not state.moments["means"][0][3:].any() and (state.moments["means"][0][:3] == 1).all()
     assert not state.buffers[GRADIENT_SUM].any() and len(state.buffers[GRADIENT_SUM]) == 6
