@@ -47,11 +47,13 @@ class Added:
 
     Attributes:
         object: The new object.
+        count: How many splats it has.
         dropped: How many splats were left out, because they are not finite.
         notes: What a person should know.
     """
 
-    object: bpy.types.Object
+    object: Any
+    count: int
     dropped: int
     notes: tuple[str, ...]
 
@@ -90,7 +92,7 @@ def add_splats(
     if provenance is not None:
         set_provenance(object, provenance)
     scene.collection.objects.link(object)
-    return Added(object, dropped, tuple(notes))
+    return Added(object, len(drawable), dropped, tuple(notes))
 
 
 def replace_splats(object: bpy.types.Object, splats: Splats) -> int:

@@ -99,7 +99,8 @@ class Session:
 
     Args:
         run: The run's directory.
-        start_engine: Starts the engine once the capture is there; called by ``poll``.
+        start_engine: Starts the engine once the capture is there; called by ``poll``. None: the capture is all
+            that is wanted.
         capture: Steps of a capture: each yields how many views of how many are done; closed on cancel.
             None: the capture is there already.
         clock: Seconds; for tests.
@@ -108,7 +109,7 @@ class Session:
     def __init__(
         self,
         run: RunDirectory,
-        start_engine: Callable[[], Engine],
+        start_engine: Callable[[], Engine] | None,
         capture: Iterator[tuple[int, int]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -193,6 +194,9 @@ class Session:
                 return
             self.report.seconds["capture"] = self._clock() - self._since_s
         self._capture = None
+        if self._start_engine is None:
+            self.state = State.FINISHED
+            return
         self.report.step = self.report.steps = 0
         self._since_s = self._clock()
         self._engine = self._start_engine()

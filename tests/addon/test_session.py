@@ -97,6 +97,17 @@ def test_whole_way(run):
     assert set(session.report.seconds) == {"capture", "fit"} and engine.closed == 1
 
 
+def test_capture_alone(run):
+    """Without an engine the session is over when the views are there."""
+    session = Session(run, None, Views().steps)
+    session.start()
+    while session.poll():
+        assert session.state is State.CAPTURING
+    assert (
+        session.state is State.FINISHED and session.report.step == 3 and "capture" in session.report.seconds
+    )
+
+
 def test_pause_and_resume_follow_the_engine(run):
     """The state changes when the engine says so, not when it is asked; commands out of place are refused."""
     engine = ScriptedEngine([[events.Started()], [events.Paused(step=1)], [events.Resumed(step=1)], []])

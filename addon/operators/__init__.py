@@ -1,0 +1,7 @@
+"""Operators: what buttons and shortcuts call.
+
+* ``fitting``  capture and fit, pause, stop
+* ``files``    PLY in and out
+* ``engine``   is the engine's Python fit to be used?
+* ``words``    a UserError as a report
+"""

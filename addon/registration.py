@@ -1,0 +1,61 @@
+"""Everything that Blender is told of, in order, and taken away again in reverse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bpy
+
+from . import headless, panels, preferences, properties, running
+from .operators import engine, files, fitting
+
+_registered: list[Any] = []
+_cli_handle: Any = None
+
+
+def register() -> None:
+    """Registers everything; what fails half-way leaves nothing behind."""
+    global _cli_handle
+    groups = properties.make_classes()
+    operators = (*fitting.CLASSES, *files.CLASSES, *engine.CLASSES)
+    try:
+        for item in (*groups, preferences.make_class(), *operators, *panels.CLASSES):
+            bpy.utils.register_class(item)
+            _registered.append(item)
+        bpy.types.Scene.splatfit = bpy.props.PointerProperty(type=groups[-1])  # type: ignore[attr-defined]
+        for menu, draw in _menus():
+            menu.append(draw)
+        _cli_handle = headless.register()
+    except BaseException:
+        unregister()
+        raise
+
+
+def unregister() -> None:
+    """Ends what is running and takes away what was registered."""
+    global _cli_handle
+    running.forget()
+    if _cli_handle is not None:
+        headless.unregister(_cli_handle)
+        _cli_handle = None
+    for menu, draw in _menus():
+        menu.remove(draw)
+    if hasattr(bpy.types.Scene, "splatfit"):
+        del bpy.types.Scene.splatfit
+    while _registered:
+        bpy.utils.unregister_class(_registered.pop())
+
+
+def _menus() -> tuple[tuple[Any, Any], ...]:
+    return (
+        (bpy.types.TOPBAR_MT_file_import, _draw_import),
+        (bpy.types.TOPBAR_MT_file_export, _draw_export),
+    )
+
+
+def _draw_import(self: Any, context: Any) -> None:
+    self.layout.operator("splatfit.import_ply", text="Gaussian Splats by Splatfit (.ply)")
+
+
+def _draw_export(self: Any, context: Any) -> None:
+    self.layout.operator("splatfit.export_ply", text="Gaussian Splats by Splatfit (.ply)")

@@ -1,0 +1,185 @@
+"""The whole loop put together: a scene is captured, the engine started, the result brought back."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import bpy
+
+from splat_engine.formats.capture import TRANSFORMS_NAME
+from splat_engine.formats.errors import UserError
+from splat_engine.formats.run import RunDirectory
+from splat_engine.formats.settings import CaptureSettings, RunSettings
+from splat_engine.formats.splat_ply import read_splat_ply
+
+from . import engine_process
+from .scene import Added, Provenance, add_splats
+from .session import Session
+from .version import version
+
+ORIGINAL_TYPES = {
+    "MESH",
+    "CURVE",
+    "SURFACE",
+    "META",
+    "FONT",
+    "CURVES",
+    "POINTCLOUD",
+    "VOLUME",
+    "GREASEPENCIL",
+}
+"""Types of objects whose picture the splats replace."""
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """What is to be captured and fitted.
+
+    Attributes:
+        scene, view_layer: What is captured.
+        capture_directory, run_directory: Where capture and run go.
+        capture: How views are chosen and rendered.
+        run: How splats are fitted.
+        engine_python: The engine's Python.
+        resume: Go on from the run's checkpoint.
+        use_capture: Fit to the capture that is there, as it is.
+    """
+
+    scene: Any
+    view_layer: Any
+    capture_directory: Path
+    run_directory: Path
+    capture: CaptureSettings = field(default_factory=CaptureSettings)
+    run: RunSettings = field(default_factory=RunSettings)
+    engine_python: str = ""
+    resume: bool = False
+    use_capture: bool = False
+
+
+def default_folder(blend: str) -> Path:
+    """Returns the folder for captures and runs beside a .blend file.
+
+    Raises:
+        UserError: The file was never saved.
+    """
+    if not blend:
+        raise UserError(
+            "This file was never saved.", "Save it, or choose folders for the capture and the run."
+        )
+    path = Path(blend)
+    return path.with_name(f"{path.stem}.splatfit")
+
+
+def fit_session(request: FitRequest) -> Session:
+    """Returns a session, not yet started, that captures and fits.
+
+    The engine's Python is looked at first, so that nobody waits for a capture in vain.
+
+    Raises:
+        UserError: The engine cannot run, or the run's folder cannot be made.
+    """
+    python = engine_process.find_python(request.engine_python)
+    engine_process.check_python(python)
+    run = RunDirectory.create(request.run_directory)
+    command = engine_process.train_command(
+        python, request.capture_directory, run, request.run, resume=request.resume
+    )
+    warnings: list[str] = []
+    steps = None if request.use_capture else capture_steps(request, warnings)
+    session = Session(run, lambda: engine_process.EngineProcess(command, run), steps)
+    session.report.warnings = warnings
+    return session
+
+
+def capture_session(request: FitRequest) -> Session:
+    """Returns a session, not yet started, that captures and does not fit."""
+    warnings: list[str] = []
+    session = Session(RunDirectory(request.run_directory), None, capture_steps(request, warnings))
+    session.report.warnings = warnings
+    return session
+
+
+def import_run(scene: bpy.types.Scene, run: RunDirectory, psnr_db: float | None = None) -> Added:
+    """Brings a run's result into a scene.
+
+    Args:
+        scene: Where the object goes.
+        run: A finished run.
+        psnr_db: On held-out views, if known.
+
+    Raises:
+        UserError: The run has no result, or it cannot be drawn.
+    """
+    if not run.splats.is_file():
+        raise UserError(f"The run {run.root} has no result yet.", "Finish the fit first.")
+    return import_ply(scene, run.splats, psnr_db=psnr_db, source=run.root)
+
+
+def import_ply(
+    scene: bpy.types.Scene, path: Path, *, psnr_db: float | None = None, source: Path | None = None
+) -> Added:
+    """Brings the splats of a PLY file into a scene.
+
+    Args:
+        scene: Where the object goes.
+        path: The file.
+        psnr_db: On held-out views, if known.
+        source: What the object is named after; None: the file.
+
+    Raises:
+        UserError: The file is missing or damaged, or holds nothing to draw.
+    """
+    splats, _, notes = read_splat_ply(path)
+    origin = (source or path).resolve()
+    name = f"Splats {origin.parent.name}/{origin.name}" if source else origin.stem
+    provenance = Provenance(
+        run=str(origin),
+        formation=splats.metadata.get("formation", ""),
+        version=splats.metadata.get("version", "") or (version() if source else ""),
+        splats=len(splats),
+        psnr_db=psnr_db,
+    )
+    added = add_splats(splats, scene, name, provenance)
+    return replace(added, notes=(*notes, *added.notes))
+
+
+def hide_originals(scene: Any, view_layer: Any, kept: Any) -> tuple[str, ...]:
+    """Hides what the splats replace, in the viewport and in renders; lights and cameras stay.
+
+    Args:
+        scene: The scene.
+        view_layer: Whose eye icons are closed.
+        kept: The splat object.
+
+    Returns:
+        Notes: which objects cannot be hidden, because they are linked.
+    """
+    linked = []
+    for object in scene.objects:
+        instances = object.instance_type != "NONE"
+        if object == kept or not (object.type in ORIGINAL_TYPES or instances):
+            continue
+        if object.library is not None and object.override_library is None:
+            linked.append(object.name)
+            continue
+        object.hide_render = True
+        if object.name in view_layer.objects:  # not in a collection that is excluded
+            object.hide_set(True, view_layer=view_layer)
+    if not linked:
+        return ()
+    return (f"Linked objects cannot be hidden here: {', '.join(linked[:5])}{' ...' * (len(linked) > 5)}.",)
+
+
+def timed_import(scene: Any, run: RunDirectory, psnr_db: float | None) -> tuple[Added, float]:
+    """Does ``import_run`` and returns how many seconds it took."""
+    since_s = time.monotonic()
+    added = import_run(scene, run, psnr_db)
+    return added, time.monotonic() - since_s
+
+
+def has_capture(directory: Path) -> bool:
+    """Tells whether a finished capture is in a directory."""
+    return (directory / TRANSFORMS_NAME).is_file()
