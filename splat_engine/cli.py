@@ -282,6 +282,7 @@ def _start_device(threads: int = 0) -> str:
         import PIL  # noqa: F401
         import scipy  # noqa: F401
         import torch
+        import tqdm  # noqa: F401
     except ImportError as error:
         raise UserError(
             f"The Python at {sys.executable} has no {error.name}: the engine cannot fit.",

@@ -13,8 +13,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal
 
-from tqdm import tqdm
-
 from splat_engine.formats import events
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.events import Event, encode
@@ -25,31 +23,38 @@ ProgressStyle = Literal["json", "bar", "none"]
 
 def default_style(stream: IO[str] | None = None) -> ProgressStyle:
     """Returns "bar" on a terminal, else "json"."""
-    stream = sys.stdout if stream is None else stream
+    stream = stream or _event_stream or sys.stdout
     return "bar" if stream is not None and stream.isatty() else "json"
 
 
+_event_stream: IO[str] | None = None
+"""Our own way to stdout once ``guard_stdout`` has closed the common one."""
+
+
 def guard_stdout() -> None:
-    """Keeps stdout for ourselves: what a C library prints there goes to stderr and cannot tear the event stream."""
+    """Keeps stdout for ourselves: what libraries print there, in C or in Python, goes to stderr from now on."""
+    global _event_stream
     try:
         descriptor = sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):
         return
-    if descriptor != 1:
+    if descriptor != 1 or _event_stream is not None:
         return
     sys.stdout.flush()
-    sys.stdout = os.fdopen(os.dup(descriptor), "w", encoding="utf-8", errors="backslashreplace")
+    _event_stream = os.fdopen(os.dup(descriptor), "w", encoding="utf-8", errors="backslashreplace")
     os.dup2(2, descriptor)
+    sys.stdout = sys.stderr
 
 
 def say(text: str = "") -> None:
     """Writes a line to stdout; a reader that is gone is no failure of ours."""
+    stream = _event_stream or sys.stdout
     try:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        stream.write(text + "\n")
+        stream.flush()
     except BrokenPipeError:
         # What is still in the buffer must not fail again when the interpreter flushes it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def say_json(value: Any) -> None:
@@ -88,7 +93,7 @@ class Reporter:
         self.style = style
         self._log_path = log
         self._log: IO[str] | None = None
-        self._bar: tqdm[Any] | None = None
+        self._bar: Any = None
         if log is not None:
             try:
                 self._log = log.open("a", encoding="utf-8")
@@ -130,6 +135,8 @@ class Reporter:
             self._show(event)
 
     def _show(self, event: Event) -> None:
+        from tqdm import tqdm  # absent in an incomplete installation, which is told in words before any event
+
         if isinstance(event, events.Started):
             self._bar = tqdm(
                 total=event.steps, initial=event.first_step, unit="step", dynamic_ncols=True, file=sys.stderr

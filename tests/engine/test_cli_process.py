@@ -1,0 +1,232 @@
+"""The engine as a process: commands on stdin, signals, death, a lost parent, a Python without torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from splat_engine.fit.checkpoint import load_checkpoint
+from splat_engine.formats.events import Pause, Preview, Resume, Save, Stop, encode
+from splat_engine.formats.splat_ply import read_splat_ply
+from tests.engine.tiny_capture import ring_cameras, write_tiny_capture
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 120
+
+
+class Engine:
+    """A running ``splat-engine train``; events are read as they come."""
+
+    def __init__(self, capture: Path, run: Path, *options: str, commands: bool = True) -> None:
+        words = [sys.executable, "-m", "splat_engine", "train", str(capture), "--out", str(run)]
+        self.process = subprocess.Popen(
+            words + ["--progress", "json", "--threads", "1", *(["--commands"] if commands else []), *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            text=True,
+        )
+        self.events: list[dict[str, Any]] = []
+
+    def send(self, *commands: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("".join(map(encode, commands)))
+        self.process.stdin.flush()
+
+    def until(self, name: str, **values: object) -> dict[str, Any]:
+        """Reads events up to one of a name and values."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            event = json.loads(line)
+            self.events.append(event)
+            if event["event"] == name and values.items() <= event.items():
+                return event
+        raise AssertionError(f"no {name} {values}; {self.events[-3:]}; {self.process.communicate()[1]}")
+
+    def end(self) -> int:
+        """Waits for the end; returns the exit code."""
+        out, self.errors = self.process.communicate(timeout=TIMEOUT_S)
+        self.events += [json.loads(line) for line in out.splitlines()]
+        return self.process.returncode
+
+    def names(self) -> list[str]:
+        return [event["event"] for event in self.events]
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("capture")
+    write_tiny_capture(root)
+    return root
+
+
+@pytest.fixture
+def engines() -> Iterator[list[Engine]]:
+    """Engines to be ended whatever happens."""
+    started: list[Engine] = []
+    yield started
+    for engine in started:
+        engine.process.kill()
+        engine.process.communicate()
+
+
+def test_pause_preview_save_resume_stop(capture: Path, tmp_path: Path, engines: list[Engine]) -> None:
+    """In a pause no step is taken and commands are obeyed; after it the fit goes on; stop writes the result."""
+    run = tmp_path / "run"
+    engine = Engine(capture, run, "--steps", "1000000", "--snapshot-interval", "0")
+    engines.append(engine)
+    engine.until("progress")
+    engine.send(Pause())
+    paused = engine.until("paused")
+    camera = ring_cameras(3)[2].scaled(0.5)
+    engine.send(Preview(camera.to_frame()), Save())
+    written = [engine.until("file", kind=kind) for kind in ("preview", "checkpoint", "snapshot", "preview")]
+    assert {event["step"] for event in written} == {paused["step"]}
+    assert Image.open(run / "preview.png").size == (camera.width, camera.height)
+    assert load_checkpoint(run / "checkpoint.pt")["trainer"]["step"] == paused["step"]
+    assert len(read_splat_ply(run / "snapshot.ply")[0]) >= 120
+    engine.process.stdin.write("no command\n")  # type: ignore[union-attr]
+    engine.send(Resume())
+    assert "no command" in engine.until("warning")["message"]
+    assert engine.until("resumed")["step"] == paused["step"]
+    engine.until("progress")
+    engine.send(Stop())
+    finished = engine.until("finished")
+    assert engine.end() == 0
+    assert finished["reason"] == "stopped" and finished["step"] > paused["step"]
+    assert finished["metrics"]["engine.psnr"] > 20
+    assert load_checkpoint(run / "checkpoint.pt")["trainer"]["step"] == finished["step"]
+    assert read_splat_ply(run / "splats.ply")[0].metadata["steps"] == str(finished["step"])
+
+
+def test_a_lost_parent_ends_the_fit_with_a_checkpoint(
+    capture: Path, tmp_path: Path, engines: list[Engine]
+) -> None:
+    """When stdin closes, in the middle of a pause too, the engine saves and exits with 0; --resume goes on."""
+    run = tmp_path / "run"
+    engine = Engine(capture, run, "--steps", "1000000", "--max-splats", "150")
+    engines.append(engine)
+    engine.until("progress")
+    engine.send(Pause())
+    step = engine.until("paused")["step"]
+    assert engine.end() == 0
+    assert engine.events[-1]["reason"] == "parent gone" and engine.events[-1]["step"] == step
+    assert any("--resume" in event.get("message", "") for event in engine.events)
+    assert load_checkpoint(run / "checkpoint.pt")["trainer"]["step"] == step
+    assert not (run / "splats.ply").exists()
+    again = Engine(capture, run, "--resume", "--steps", str(step + 3), commands=False)
+    engines.append(again)
+    assert again.end() == 0
+    assert again.events[0]["first_step"] == step and again.events[-1]["step"] == step + 3
+    assert (run / "splats.ply").is_file()
+
+
+def test_without_commands_stdin_means_nothing(capture: Path, tmp_path: Path, engines: list[Engine]) -> None:
+    """Started by hand or by a script whose stdin is closed, the fit runs to its end."""
+    engine = Engine(capture, tmp_path / "run", "--steps", "3", commands=False)
+    engines.append(engine)
+    assert engine.end() == 0 and engine.events[-1]["reason"] == "done" and engine.errors == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_saves_and_says_130(
+    capture: Path, tmp_path: Path, engines: list[Engine], number: signal.Signals
+) -> None:
+    """Ctrl-C and termination end the fit after the present step, with a checkpoint and exit code 130."""
+    run = tmp_path / "run"
+    engine = Engine(capture, run, "--steps", "1000000", "--max-splats", "150")
+    engines.append(engine)
+    engine.until("progress")
+    engine.process.send_signal(number)
+    assert engine.until("finished")["reason"] == "interrupted"
+    assert engine.end() == 130
+    assert load_checkpoint(run / "checkpoint.pt")["trainer"]["step"] == engine.events[-1]["step"]
+
+
+def test_killed_engine_leaves_a_usable_checkpoint(
+    capture: Path, tmp_path: Path, engines: list[Engine]
+) -> None:
+    """After SIGKILL the newest checkpoint loads, and the resumed fit equals one that never stopped, bit for bit."""
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    options = [
+        "--steps",
+        "60",
+        "--checkpoint-interval",
+        "7",
+        "--densify-start",
+        "10",
+        "--densify-interval",
+        "10",
+    ]
+    engine = Engine(capture, run, *options)
+    engines.append(engine)
+    step = engine.until("file", kind="checkpoint")["step"]
+    engine.send(Pause())
+    engine.until("paused")
+    engine.process.send_signal(signal.SIGKILL)
+    assert engine.end() == -signal.SIGKILL
+    assert not (run / "splats.ply").exists()
+    assert load_checkpoint(run / "checkpoint.pt")["trainer"]["step"] >= step
+    for folder, more in ((run, ["--resume"]), (whole, [])):
+        other = Engine(capture, folder, *options, *more, commands=False)
+        engines.append(other)
+        assert other.end() == 0
+    first, second = ((folder / "splats.ply").read_bytes() for folder in (run, whole))
+    body = first.index(b"end_header"), second.index(b"end_header")
+    assert first[body[0] :] == second[body[1] :] and len(first) > 10000
+
+
+def test_closed_stdout_does_not_end_the_fit(capture: Path, tmp_path: Path, engines: list[Engine]) -> None:
+    """A reader that goes away loses the events alone; the run is finished and logged."""
+    run = tmp_path / "run"
+    engine = Engine(capture, run, "--steps", "30", commands=False)
+    engines.append(engine)
+    engine.until("started")
+    engine.process.stdout.close()  # type: ignore[union-attr]
+    assert engine.process.wait(timeout=TIMEOUT_S) == 0
+    assert json.loads((run / "events.jsonl").read_text().splitlines()[-1])["event"] == "finished"
+
+
+def test_c_libraries_cannot_tear_the_event_stream(
+    capture: Path, tmp_path: Path, engines: list[Engine]
+) -> None:
+    """OpenEXR prints to stdout when pixels are damaged: that goes to stderr, stdout stays JSON."""
+    root = tmp_path / "capture"
+    write_tiny_capture(root, views=2, hold_out=0)
+    path = root / "views" / "0001.exr"
+    path.write_bytes(path.read_bytes()[:-30])
+    engine = Engine(root, tmp_path / "run", "--steps", "4", commands=False)
+    engines.append(engine)
+    assert engine.end() == 1
+    assert engine.events[-1]["event"] == "failed" and "0001.exr" in engine.events[-1]["headline"]
+    assert "0001.exr is not a readable EXR" in engine.errors
+
+
+@pytest.mark.parametrize("missing", ["torch", "OpenEXR", "tqdm"])
+def test_incomplete_python_is_an_error_in_words(capture: Path, tmp_path: Path, missing: str) -> None:
+    """An engine Python without a package names itself, the package and the remedy; help works nevertheless."""
+    (tmp_path / f"{missing}.py").write_text(
+        f"raise ModuleNotFoundError(\"No module named '{missing}'\", name='{missing}')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    words = [sys.executable, "-m", "splat_engine", "train", str(capture), "--out", str(tmp_path / "run")]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=TIMEOUT_S)
+    assert done.returncode == 1
+    assert (
+        f"has no {missing}" in done.stderr and "pip install" in done.stderr and "Traceback" not in done.stderr
+    )
+    assert json.loads(done.stdout.splitlines()[-1])["event"] == "failed"
+    done = subprocess.run(
+        [*words[:4], "--help"], capture_output=True, text=True, env=environment, timeout=TIMEOUT_S
+    )
+    assert done.returncode == 0 and "usage" in done.stdout
