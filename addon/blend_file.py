@@ -126,15 +126,12 @@ def save(out: Path) -> None:
     Raises:
         UserError: It cannot be written.
     """
-    aside = out.with_name(f".{out.name}.part.blend")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        bpy.ops.wm.save_as_mainfile(filepath=str(aside.resolve()), copy=True, check_existing=False)
-        aside.replace(out)
+        # Blender itself writes aside and renames.
+        bpy.ops.wm.save_as_mainfile(filepath=str(out.resolve()), copy=True, check_existing=False)
     except OSError as error:
         raise write_failure(out, error) from error
     except RuntimeError as error:
         text = str(error).removeprefix("Error: ").strip()
         raise UserError(f"Cannot write {out}: {text}", "Check the folder and the disk.", error) from error
-    finally:
-        aside.unlink(missing_ok=True)
