@@ -7,7 +7,7 @@ from typing import Any
 import bpy
 
 from . import headless, panels, preferences, properties, running
-from .operators import engine, files, fitting
+from .operators import engine, files, fitting, words
 
 _registered: list[Any] = []
 _cli_handle: Any = None
@@ -17,7 +17,7 @@ def register() -> None:
     """Registers everything; what fails half-way leaves nothing behind."""
     global _cli_handle
     groups = properties.make_classes()
-    operators = (*fitting.CLASSES, *files.CLASSES, *engine.CLASSES)
+    operators = (*fitting.CLASSES, *files.CLASSES, *engine.CLASSES, *words.CLASSES)
     try:
         for item in (*groups, preferences.make_class(), *operators, *panels.CLASSES):
             bpy.utils.register_class(item)

@@ -3,5 +3,5 @@
 * ``fitting``  capture and fit, pause, stop
 * ``files``    PLY in and out
 * ``engine``   is the engine's Python fit to be used?
-* ``words``    a UserError as a report
+* ``words``    a person's mistake as a report, a failure of ours as a dialog
 """

@@ -27,7 +27,7 @@ class SPLATFIT_OT_import_ply(bpy.types.Operator, ImportHelper):  # type: ignore[
 
     @in_words
     def execute(self, context: Any) -> Any:
-        """Reads the file and adds the object; it becomes the active one."""
+        """Reads the file and adds the object; selection and active object stay."""
         added = workflow.import_ply(context.scene, Path(bpy.path.abspath(self.properties.filepath)))
         for note in added.notes:
             self.report({"WARNING"}, note)

@@ -1,25 +1,51 @@
-"""A person's mistake is reported in words and cancels the operator; it never shows a traceback."""
+"""What a person is told when an operator cannot go on.
 
-from __future__ import annotations
+Their mistake is a report and CANCELLED, without a traceback. A failure of ours is a dialog with the details,
+ready to be copied into a report: folders are masked, for they name people and projects.
 
+No ``from __future__ import annotations`` here: Blender reads properties from annotations.
+"""
+
+import logging
+import re
+import traceback
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
 from typing import Any, TypeVar
 
+import bpy
+
 from splat_engine.formats.errors import UserError
+
+from ..version import version
+
+_logger = logging.getLogger(__name__)
+_FOLDERS = re.compile(r"(?<![\w.])(?:[A-Za-z]:[\\/]|[\\/])(?:[^\\/\"'\n<>|:]+[\\/])+")
+_DIALOG_WIDTH_PX = 640
+_DIALOG_LINES = 24
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def in_words(method: F) -> F:
-    """Wraps an operator's method: a UserError becomes a report and CANCELLED."""
+    """Wraps an operator's method: a UserError becomes a report and CANCELLED, a failure of ours a dialog.
+
+    In background the failure goes on to the caller: there is nobody to show a dialog to.
+    """
 
     def guarded(operator: Any, *arguments: Any) -> Any:
         try:
             return method(operator, *arguments)
         except UserError as error:
             operator.report({"ERROR"}, str(error))
+            return {"CANCELLED"}
+        except Exception as error:
+            if bpy.app.background:
+                raise
+            _logger.exception("%s failed", operator.bl_idname)
+            dialog: Any = bpy.ops
+            dialog.splatfit.failure("INVOKE_DEFAULT", details=failure_report(error))
             return {"CANCELLED"}
 
     # Blender counts a method's arguments: *arguments would not do.
@@ -31,3 +57,46 @@ def in_words(method: F) -> F:
 
     has_event = "event" in signature(method).parameters
     return wraps(method)(with_event if has_event else with_context)  # type: ignore[return-value]
+
+
+def failure_report(error: BaseException) -> str:
+    """Returns what a bug report needs: versions and the traceback, folders masked."""
+    lines = "".join(traceback.format_exception(error))
+    return f"Splatfit {version()}, Blender {bpy.app.version_string}\n{mask_folders(lines)}"
+
+
+def mask_folders(text: str) -> str:
+    """Returns a text with the folders of absolute paths replaced by three dots; file names stay."""
+    return _FOLDERS.sub(".../", text)
+
+
+class SPLATFIT_OT_failure(bpy.types.Operator):
+    """Shows a failure of Splatfit; OK copies the details."""
+
+    bl_idname = "splatfit.failure"
+    bl_label = "Splatfit failed"
+    bl_options = {"INTERNAL"}
+
+    details: bpy.props.StringProperty(options={"HIDDEN", "SKIP_SAVE"})  # type: ignore[valid-type]
+
+    def invoke(self, context: Any, event: Any) -> Any:
+        """Opens the dialog."""
+        return context.window_manager.invoke_props_dialog(self, width=_DIALOG_WIDTH_PX)
+
+    def draw(self, context: Any) -> None:
+        """Draws the end of the details, where the cause stands."""
+        layout: Any = self.layout
+        layout.label(
+            text="This is a mistake of Splatfit's. OK copies the details for a report.", icon="ERROR"
+        )
+        column = layout.box().column(align=True)
+        for line in self.details.splitlines()[-_DIALOG_LINES:]:
+            column.label(text=line)
+
+    def execute(self, context: Any) -> Any:
+        """Copies the details."""
+        context.window_manager.clipboard = self.details
+        return {"FINISHED"}
+
+
+CLASSES = (SPLATFIT_OT_failure,)
