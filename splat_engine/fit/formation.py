@@ -15,7 +15,7 @@ from torch import Tensor
 
 from splat_engine.formats.conventions import CLASSIC_DILATION_PX2, Formation
 
-_LINEAR_KNEE, _ENCODED_KNEE = 0.0031308, 0.04045
+_LINEAR_KNEE, _ENCODED_KNEE, _LINEAR_SLOPE = 0.0031308, 0.04045, 12.92
 
 
 class _SrgbFromLinear(torch.autograd.Function):
@@ -30,13 +30,12 @@ class _SrgbFromLinear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         linear, encoded = ctx.saved_tensors
-        slope = (encoded + 0.055) / (2.4 * linear.clamp_min(_LINEAR_KNEE))
-        slope = torch.where(linear <= _LINEAR_KNEE, 12.92, slope)
-        return gradients[0] * slope.masked_fill_(linear < 0, 0.0)
+        slope = (encoded + 0.055).div_(linear.clamp_min(_LINEAR_KNEE)).mul_(1 / 2.4)
+        return torch.where(linear <= _LINEAR_KNEE, _LINEAR_SLOPE, slope).mul_(gradients[0])
 
 
 def srgb_from_linear(linear: Tensor) -> Tensor:
-    """Encodes linear light, differentiable; negative values give 0 without gradient, above 1 the curve goes on.
+    """Encodes linear light, differentiable; above 1 the curve goes on, and below 0 its straight part.
 
     Source: IEC 61966-2-1.
     """
@@ -47,9 +46,8 @@ def srgb_from_linear(linear: Tensor) -> Tensor:
 @torch.no_grad()
 def encode_srgb(linear: Tensor) -> Tensor:
     """The same curve without gradient."""
-    low = linear.clamp_min(0.0)
-    high = low.clamp_min(_LINEAR_KNEE).pow_(1 / 2.4).mul_(1.055).sub_(0.055)
-    return torch.where(low <= _LINEAR_KNEE, low * 12.92, high)
+    high = linear.clamp_min(_LINEAR_KNEE).pow_(1 / 2.4).mul_(1.055).sub_(0.055)
+    return torch.where(linear <= _LINEAR_KNEE, linear * _LINEAR_SLOPE, high)
 
 
 @torch.no_grad()
@@ -60,7 +58,7 @@ def decode_srgb(encoded: Tensor) -> Tensor:
     """
     low = encoded.clamp_min(0.0)
     high = low.add(0.055).div_(1.055).pow_(2.4)
-    return torch.where(low <= _ENCODED_KNEE, low / 12.92, high)
+    return torch.where(low <= _ENCODED_KNEE, low / _LINEAR_SLOPE, high)
 
 
 @dataclass(frozen=True)
@@ -112,5 +110,5 @@ class ImageFormation:
 
 
 def over(premultiplied: Tensor, alpha: Tensor, background: Tensor) -> Tensor:
-    """Composes a premultiplied [H, W, 3] picture with alpha [H, W] over a background [3], all in one space."""
+    """Composes premultiplied [..., 3] colours with alpha [...] over a background [3], all in one space."""
     return torch.addcmul(premultiplied, (1.0 - alpha)[..., None], background)

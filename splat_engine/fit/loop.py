@@ -365,7 +365,7 @@ def _is_time(step: int, interval: int) -> bool:
 
 
 class _Progress:
-    """Averages between two progress events, and the time that is left; ``clock`` stands still in pauses."""
+    """Loss between two progress events, PSNR with a short memory, and the time that is left; ``clock`` stands still in pauses."""
 
     def __init__(self, steps: int, first_step: int, clock: Callable[[], float]) -> None:
         self._steps = steps
@@ -373,12 +373,13 @@ class _Progress:
         self._clock = clock
         self._began_s = self._told_s = clock()
         self._losses: list[float] = []
-        self._psnrs: list[float] = []
+        self._psnr: float | None = None
 
     def add(self, result: StepResult) -> None:
         """Takes in one step."""
         self._losses.append(result.loss)
-        self._psnrs.append(result.psnr)
+        if result.psnr is not None:
+            self._psnr = result.psnr if self._psnr is None else 0.7 * self._psnr + 0.3 * result.psnr
 
     def is_due(self) -> bool:
         """Whether it is time for an event."""
@@ -392,10 +393,9 @@ class _Progress:
             step=step,
             steps=self._steps,
             loss=sum(self._losses) / len(self._losses),
-            psnr=sum(self._psnrs) / len(self._psnrs),
+            psnr=self._psnr or 0.0,
             splats=splats,
             seconds_left=per_step * (self._steps - step),
         )
         self._losses.clear()
-        self._psnrs.clear()
         return event

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from splat_engine.fit.data import ViewTensors
 from splat_engine.fit.drawing import Drawn
-from splat_engine.fit.formation import ImageFormation, over
+from splat_engine.fit.formation import ImageFormation
 from splat_engine.formats.settings import FitSettings
 from splat_engine.ops.ssim import ssim
 
@@ -19,10 +19,19 @@ GATE_ALPHA = 0.5
 
 
 def photometric_loss(
-    picture: Tensor, target: Tensor, *, ssim_weight: float, mse_weight: float = 0.0, backend: str = "cpu"
+    picture: Tensor,
+    target: Tensor,
+    *,
+    ssim_weight: float,
+    mse_weight: float = 0.0,
+    difference: Tensor | None = None,
+    backend: str = "cpu",
 ) -> Tensor:
-    """Returns (1 - w) L1 + w (1 - SSIM) + v MSE of two [H, W, 3] encoded pictures; gradient to ``picture``."""
-    difference = picture - target
+    """Returns (1 - w) L1 + w (1 - SSIM) + v MSE of two [H, W, 3] encoded pictures; gradient to ``picture``.
+
+    ``difference`` is picture - target where the caller has it already.
+    """
+    difference = picture - target if difference is None else difference
     loss = (1.0 - ssim_weight) * difference.abs().mean()
     if ssim_weight > 0:
         loss = loss + ssim_weight * (1.0 - ssim(picture, target, backend=backend))
@@ -74,7 +83,7 @@ def fit_loss(
     geometry_share: float,
     backend: str,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the loss of one drawn view, and its mean squared error for the record.
+    """Returns the loss of one drawn view, and the difference of the encoded pictures for the record.
 
     Args:
         drawn: The splats over ``background``.
@@ -87,17 +96,19 @@ def fit_loss(
         backend: Of the SSIM.
 
     Returns:
-        (loss, mean squared error of the encoded pictures without gradient), scalars.
+        (loss, a scalar; drawn minus target [H, W, 3] without gradient).
     """
     picture = formation.picture(drawn.blended)
-    target = formation.picture(over(view.color, view.alpha, background)).detach()
+    target = view.over(background, formation)
     alpha = drawn.alpha
     if view.valid is not None:
         picture = torch.where(view.valid[..., None], picture, target)
         alpha = torch.where(view.valid, alpha, view.alpha)
+    difference = picture - target
     loss = photometric_loss(
         picture,
         target,
+        difference=difference,
         ssim_weight=settings.ssim_weight,
         mse_weight=settings.mse_weight,
         backend=backend,
@@ -110,6 +121,4 @@ def fit_loss(
     if drawn.normals is not None and view.normals is not None:
         weight = settings.normal_weight * geometry_share
         loss = loss + weight * normal_loss(drawn.normals, alpha, view.normals, view.alpha)
-    with torch.no_grad():
-        squared_error = torch.nn.functional.mse_loss(picture, target)
-    return loss, squared_error
+    return loss, difference.detach()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.drawing import draw
-from splat_engine.fit.formation import ImageFormation, over
+from splat_engine.fit.formation import ImageFormation
 from splat_engine.ops.ssim import ssim
 
 PSNR_MAX_DB = 120.0
@@ -55,7 +55,7 @@ def score_views(
             params, view.viewmat, view.intrinsics, view.camera, formation, background=black, backend=backend
         )
         picture = formation.picture(drawn.blended)
-        target = formation.picture(over(view.color, view.alpha, black))
+        target = view.picture
         if view.valid is not None:
             picture = torch.where(view.valid[..., None], picture, target)
         yield compare(picture, target, view.camera.name, backend)

@@ -30,15 +30,17 @@ GUARD_INTERVAL = 100
 """Steps between two looks at which view is nearest to each splat."""
 LEARNING_CHECK_STEP = 100
 """The step after which every parameter group must have moved."""
+PSNR_INTERVAL = 10
+"""Steps between two that measure their PSNR, which is for the eye alone."""
 GEOMETRY_FULL_SHARE = 0.5
 """Share of the steps with full weight on depth and normals; then it falls linearly to 0 (FACTS.md section 8)."""
 
 
 class StepResult(NamedTuple):
-    """What a step tells: the loss, and the PSNR of its view in dB over the step's background."""
+    """What a step tells: the loss, and now and then the PSNR of its view in dB over the step's background."""
 
     loss: float
-    psnr: float
+    psnr: float | None
 
 
 class Trainer:
@@ -119,7 +121,7 @@ class Trainer:
             with_normals=fit.normal_weight > 0,
             backend=self._backend,
         )
-        loss, squared_error = fit_loss(
+        loss, difference = fit_loss(
             drawn,
             view,
             background,
@@ -139,7 +141,8 @@ class Trainer:
         *gradients, v_means2d = torch.autograd.grad(loss, [*parameters, drawn.means2d])
         size = (view.camera.width, view.camera.height)
         self._strategy.after_backward(step, self.state, v_means2d, drawn.radii, size)
-        figures = StepResult(value, psnr_db(squared_error.item()))
+        told = step % PSNR_INTERVAL == 1 or step == fit.steps
+        figures = StepResult(value, psnr_db(difference.square().mean().item()) if told else None)
         return figures, dict(zip(PARAMETER_NAMES, gradients, strict=True))
 
     def _view_of(self, step: int) -> int:

@@ -217,7 +217,7 @@ def test_budget_decides_what_is_kept(tmp_path: Path) -> None:
     """With room all views stay, exactly; with half the room as float16; without room each is read anew."""
     capture = write_tiny_capture(tmp_path, views=2, hold_out=0)
     exact = CaptureImages(capture, "train", LINEAR)
-    size = exact[0].color.nbytes + exact[0].alpha.nbytes
+    size = 2 * exact[0].color.nbytes + exact[0].alpha.nbytes
     half = CaptureImages(capture, "train", LINEAR, budget_bytes=size)
     torch.testing.assert_close(half[0].color, exact[0].color, rtol=6e-4, atol=1e-6)
     none = CaptureImages(capture, "train", LINEAR, budget_bytes=0)
