@@ -62,6 +62,23 @@ def test_what_is_written_is_read_back(
         np.testing.assert_array_equal(read, values)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("ascii", b"1.5 258\n"),
+        ("binary_little_endian", b"\0\0\xc0\x3f\x02\x01"),
+        ("binary_big_endian", b"\x3f\xc0\0\0\x01\x02"),
+    ],
+)
+def test_the_bytes_are_those_of_the_format(tmp_path: Path, encoding: str, body: bytes) -> None:
+    """Byte by byte, for other programs read them: header, types, order, no padding."""
+    columns = {"x": np.array([1.5], np.float32), "id": np.array([258], np.uint16)}
+    write_ply_element(tmp_path / "x.ply", columns, encoding=encoding)
+    head = header("element vertex 1", "property float x", "property ushort id", encoding=encoding)
+    assert (tmp_path / "x.ply").read_bytes() == head + body
+    assert read_ply_element(tmp_path / "x.ply").properties["id"][0] == 258
+
+
 def test_comments_keep_their_inner_spaces_and_lose_line_breaks(tmp_path: Path) -> None:
     """A path in a comment survives; a line break cannot start a header line of its own."""
     write_ply_element(
