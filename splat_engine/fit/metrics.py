@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -27,11 +27,15 @@ def psnr_db(mean_squared_error: float, data_range: float = 1.0) -> float:
 
 @dataclass(frozen=True)
 class ViewScore:
-    """How well one view is drawn: PSNR in dB and SSIM, of encoded pictures over black, cut to 0 to 1."""
+    """How well one view is drawn: PSNR in dB and SSIM, of encoded pictures over black, cut to 0 to 1.
+
+    ``empty`` views show nothing: they are told, but do not enter the means, which they would lift without reason.
+    """
 
     name: str
     psnr: float
     ssim: float
+    empty: bool = False
 
 
 @torch.no_grad()
@@ -58,11 +62,12 @@ def score_views(
         target = view.picture
         if view.valid is not None:
             picture = torch.where(view.valid[..., None], picture, target)
-        yield compare(picture, target, view.camera.name, backend)
+        yield replace(compare(picture, target, view.camera.name, backend), empty=bool(view.empty.all()))
 
 
 def mean_scores(scores: list[ViewScore]) -> dict[str, float]:
-    """Returns the means as the keys of metrics.json; no view gives no key."""
+    """Returns the means over the views that show something as the keys of metrics.json; no view gives no key."""
+    scores = [score for score in scores if not score.empty] or scores
     if not scores:
         return {}
     return {

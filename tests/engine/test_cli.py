@@ -157,6 +157,16 @@ def test_resume_goes_on_with_the_runs_settings(capture: Path, tmp_path: Path) ->
     assert [event["first_step"] for event in events_of(root) if event["event"] == "started"] == [0, 12]
 
 
+def test_random_start(tmp_path: Path) -> None:
+    """A capture without start points begins with random ones; --start names others."""
+    write_tiny_capture(tmp_path / "capture", views=4, with_init=False)
+    assert train(tmp_path / "capture", tmp_path / "run", "--random-points", "50", "--strategy", "none") == 0
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["splats"] == 50
+    write_splat_ply(tmp_path / "start.ply", known_splats(30))
+    assert train(tmp_path / "capture", tmp_path / "run", "--start", str(tmp_path / "start.ply")) == 0
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["splats"] == 30
+
+
 def test_target_display_fits_the_pictures(capture: Path, tmp_path: Path) -> None:
     """``--target display`` takes the PNG files of a capture that has both."""
     assert train(capture, tmp_path / "run", "--target", "display", "--formation", "classic") == 0

@@ -23,6 +23,7 @@ from tests.engine.tiny_capture import (
     HEIGHT,
     WIDTH,
     known_splats,
+    look_at,
     perturbed,
     ring_cameras,
     write_tiny_capture,
@@ -215,6 +216,20 @@ def test_broken_splats_do_not_break_the_fit(capture: Capture) -> None:
         assert math.isfinite(trainer.train_step().loss)
     for name in PARAMETER_NAMES:
         assert torch.isfinite(trainer.state.params[name][4:]).all()
+
+
+def test_a_view_that_sees_nothing_does_no_harm(tmp_path: Path) -> None:
+    """A camera that looks away gives steps without gradients; the others still teach."""
+    away = replace(
+        ring_cameras(8)[0], world_from_camera=look_at(np.array([4.0, 0, 0]), np.array([9.0, 0, 0]))
+    )
+    capture = write_tiny_capture(tmp_path, cameras=[away, *ring_cameras(5)], hold_out=0)
+    images = CaptureImages(capture, "train", ImageFormation("blender"))
+    assert images[0].empty.all() and not images[1].empty.all()
+    trainer = trainer_of(capture, settings_of(60))
+    before = psnr_of(trainer, capture, "train")
+    assert all(math.isfinite(trainer.train_step().loss) for _ in range(60))
+    assert psnr_of(trainer, capture, "train") > before + 5
 
 
 def test_divergence_is_an_error(capture: Capture) -> None:

@@ -52,6 +52,8 @@ def test_metrics_cut_to_the_displayed_range() -> None:
     assert psnr_db(0.01) == pytest.approx(20.0) and psnr_db(0.0) == PSNR_MAX_DB
     scores = [ViewScore("a", 20.0, 0.5), ViewScore("b", 30.0, 0.7)]
     assert mean_scores(scores) == {"engine.psnr": 25.0, "engine.ssim": pytest.approx(0.6)}
+    assert mean_scores([*scores, ViewScore("c", 120.0, 1.0, empty=True)]) == mean_scores(scores)
+    assert mean_scores([ViewScore("c", 120.0, 1.0, empty=True)])["engine.psnr"] == 120.0
     assert mean_scores([]) == {}
 
 
