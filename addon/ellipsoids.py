@@ -60,7 +60,8 @@ def _material() -> Any:
             return known
     material: Any = bpy.data.materials.new(MATERIAL_NAME)
     material[_VERSION_KEY] = VERSION
-    material.use_nodes = True
+    if material.node_tree is None:  # Blender 5 makes it itself
+        material.use_nodes = True
     _fill_material(material.node_tree)
     return material
 

@@ -30,6 +30,7 @@ BASE = "radiance:base"
 SH_PREFIX = "radiance:sh_"
 REQUIRED = (POSITION, SCALE, ROTATION, BASE)
 
+FAR = 64.0
 _LOG_SCALE_LIMITS = (-87.0, 88.0)
 """exp() of these are ordinary float32 numbers: neither zero, nor denormal, nor infinite."""
 _OPACITY_MIN = float(np.finfo(np.float32).tiny)
@@ -54,6 +55,19 @@ def drop_undrawable(splats: Splats) -> tuple[Splats, int]:
     good = splats.finite() & (splats.log_scales < _LOG_SCALE_LIMITS[1]).all(axis=1)
     dropped = int(len(splats) - good.sum())
     return (splats.select(good), dropped) if dropped else (splats, 0)
+
+
+def count_far(splats: Splats) -> int:
+    """Returns how many splats lie so far from the others that these lose precision in Blender's viewport.
+
+    The viewport keeps a position in 22 bits over the object's range. Far means beyond FAR times the range
+    of the middle 98 percent; at that, these are left with 15 bits.
+    """
+    if not len(splats):
+        return 0
+    low, high = np.percentile(splats.means, (1, 99), axis=0)
+    reach = FAR * max(float((high - low).max()), float(np.finfo(np.float32).tiny))
+    return int((np.abs(splats.means - (low + high) / 2) > reach).any(axis=1).sum())
 
 
 def attributes_of(splats: Splats) -> dict[str, Float32]:

@@ -80,6 +80,9 @@ def add_splats(
     drawable, dropped = _drawable(splats)
     object = point_cloud.new_object(name, encoding.attributes_of(drawable))
     notes = [] if not dropped else [_dropped_note(dropped, len(splats))]
+    far = encoding.count_far(drawable)
+    if far:
+        notes.append(_far_note(far))
     if not point_cloud.has_native_splats():
         ellipsoids.show(object)
         notes.append(_NO_NATIVE_SPLATS)
@@ -189,6 +192,13 @@ def _drawable(splats: Splats) -> tuple[Splats, int]:
 
 def _dropped_note(dropped: int, count: int) -> str:
     return f"Left out {dropped} of {count} splats that are not finite."
+
+
+def _far_note(far: int) -> str:
+    return (
+        f"{far} splat{'s lie' if far > 1 else ' lies'} far from all others. Blender's viewport rounds positions to the object's range, so the "
+        "others may look coarse: delete those."
+    )
 
 
 def _swap_data(object: bpy.types.Object, attributes: dict[str, encoding.Float32]) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import bpy
 import numpy as np
+import pytest
 
-from addon import scene, transforms
+from addon import point_cloud, scene, transforms
 from splat_engine.formats.conventions import SH_C0, linear_from_srgb
 from splat_engine.formats.exr import read_exr
 from splat_engine.formats.splats import Splats
@@ -72,12 +73,19 @@ def render(path: Path, samples: int) -> np.ndarray:
     return np.stack([planes[letter] for letter in "RGBA"], axis=2)
 
 
-def test_drawn_in_place_and_in_colour(tmp_path):
+@pytest.mark.parametrize("missing", ["", "splats", "splats and resize"])
+def test_drawn_in_place_and_in_colour(missing, tmp_path, monkeypatch):
     """Three ellipsoids stand where they should, in their colours, with a Gaussian's alpha.
+
+    Also where this Blender is made to look like an older one, without splats (5.1, 5.2) and resize (4.5, 5.0).
 
     Tolerance: native splats are a stochastic alpha test, whose noise at 128 samples is 0.008 (RMS over the image);
     the ellipsoids end at three standard deviations, where alpha has fallen to 1.1 %.
     """
+    if "splats" in missing:
+        monkeypatch.setattr(point_cloud, "has_native_splats", lambda: False)
+    if "resize" in missing:
+        monkeypatch.setattr(point_cloud, "can_resize", lambda: False)
     splats = three_splats()
     scene.add_splats(splats, bpy.context.scene)
     found, wanted = render(tmp_path / "splats.exr", samples=128), expected(splats)
