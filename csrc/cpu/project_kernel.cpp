@@ -47,16 +47,16 @@ int run_project_fwd(const ProjectFwdArgs<S>& args) {
         const int64_t last = end * CHUNK < args.count ? end * CHUNK : args.count;
         for (int64_t first = begin * CHUNK; first < last; first += T::LANES) {
             const int count = last - first < T::LANES ? int(last - first) : T::LANES;
-            const ScreenSplat<T> out = project_splat(camera, load_splats<S>(args, first, count));
-            const T mean[2] = {out.mean_x, out.mean_y}, radius[2] = {out.radius_x, out.radius_y};
-            const T conic[3] = {out.conic_xx, out.conic_xy, out.conic_yy};
+            ScreenSplat<T> out = project_splat(camera, load_splats<S>(args, first, count));
+            T mean[2] = {out.mean_x, out.mean_y}, radius[2] = {out.radius_x, out.radius_y};
+            T conic[3] = {out.conic_xx, out.conic_xy, out.conic_yy};
             store_rows<2>(mean, args.means2d + first * 2, 2, count);
             store_rows<1>(&out.depth, args.depths + first, 1, count);
             store_rows<3>(conic, args.conics + first * 3, 3, count);
             store_rows<1>(&out.opacity, args.opacities + first, 1, count);
             store_rows<2>(radius, args.radii + first * 2, 2, count);
             if (args.normals) {
-                const T normal[3] = {out.normal.x, out.normal.y, out.normal.z};
+                T normal[3] = {out.normal.x, out.normal.y, out.normal.z};
                 store_rows<3>(normal, args.normals + first * 3, 3, count);
             }
         }
@@ -109,12 +109,12 @@ void backward_chunk(const ProjectBwdArgs<S>& args, const Camera<S>& camera, int6
         const Splat<T> v = project_splat_gradient(camera, load_splats<S>(args, first, count),
                                                   load_screen_gradient(args, first, count),
                                                   args.v_normals != nullptr, v_camera);
-        const T mean[3] = {where(visible, v.mean.x), where(visible, v.mean.y), where(visible, v.mean.z)};
-        const T log_scale[3] = {where(visible, v.log_scale.x), where(visible, v.log_scale.y),
-                                where(visible, v.log_scale.z)};
-        const T quat[4] = {where(visible, v.quaternion.w), where(visible, v.quaternion.x),
-                           where(visible, v.quaternion.y), where(visible, v.quaternion.z)};
-        const T logit[1] = {where(visible, v.opacity_logit)};
+        T mean[3] = {where(visible, v.mean.x), where(visible, v.mean.y), where(visible, v.mean.z)};
+        T log_scale[3] = {where(visible, v.log_scale.x), where(visible, v.log_scale.y),
+                          where(visible, v.log_scale.z)};
+        T quat[4] = {where(visible, v.quaternion.w), where(visible, v.quaternion.x),
+                     where(visible, v.quaternion.y), where(visible, v.quaternion.z)};
+        T logit[1] = {where(visible, v.opacity_logit)};
         store_rows<3>(mean, args.v_means + first * 3, 3, count);
         store_rows<3>(log_scale, args.v_log_scales + first * 3, 3, count);
         store_rows<4>(quat, args.v_quats_wxyz + first * 4, 4, count);

@@ -129,9 +129,9 @@ void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, in
             sums[2] = sums[2] + counted.z;
             if (args.v_means) {
                 const T zero = T(0);
-                const T mean[3] = {view.orthographic ? zero : v_direction.x,
-                                   view.orthographic ? zero : v_direction.y,
-                                   view.orthographic ? zero : v_direction.z};
+                T mean[3] = {view.orthographic ? zero : v_direction.x,
+                             view.orthographic ? zero : v_direction.y,
+                             view.orthographic ? zero : v_direction.z};
                 store_rows<3>(mean, args.v_means + first * 3, 3, count);
             }
         }

@@ -34,6 +34,10 @@ struct Shape {
     }
 };
 
+// Rows of one strip are far apart in memory, which the hardware does not foresee: they are asked for this many
+// rows ahead.
+constexpr int PREFETCH_ROWS = 2;
+
 // Numbers `first` to `first + LANES` of a row, zero outside of [0, length).
 template <class S>
 SPLAT_FN Wide<S> load_padded(const S* row, int64_t first, int64_t length) {
@@ -166,6 +170,9 @@ int run_forward(const SsimFwdArgs<S>& args) {
     if (!sums.resize(strips * shape.height)) return fail(STATUS_OUT_OF_MEMORY, "ssim_fwd: out of memory");
 
     const auto make = [&](int64_t row, int64_t position, T* fields) SPLAT_INLINE {
+        const int64_t ahead = (row + PREFETCH_ROWS) * length + position;
+        __builtin_prefetch(args.image + ahead);
+        __builtin_prefetch(args.target + ahead);
         const T x = load_padded(args.image + row * length, position, length);
         const T y = load_padded(args.target + row * length, position, length);
         fields[0] = x;
@@ -185,6 +192,8 @@ int run_forward(const SsimFwdArgs<S>& args) {
             row_sums[row] = row_sums[row] + where(counts, value);
             if (args.maps) {
                 S* const map = args.maps + row * length;
+                for (int f = 0; f < 3; ++f)
+                    __builtin_prefetch(map + f * plane + PREFETCH_ROWS * length + position, 1);
                 store_padded(where(counts, gradient.mean), map, position, length);
                 store_padded(where(counts, gradient.squares), map + plane, position, length);
                 store_padded(where(counts, gradient.product), map + 2 * plane, position, length);
@@ -207,10 +216,17 @@ int run_backward(const SsimBwdArgs<S>& args) {
     const int64_t length = shape.length(), plane = shape.height * length;
     const T scale = T(S(double(*args.v_mean) / shape.counted()));
     const auto make = [&](int64_t row, int64_t position, T* fields) SPLAT_INLINE {
-        for (int f = 0; f < 3; ++f)
-            fields[f] = load_padded(args.maps + f * plane + row * length, position, length);
+        for (int f = 0; f < 3; ++f) {
+            const S* const map = args.maps + f * plane + row * length;
+            __builtin_prefetch(map + PREFETCH_ROWS * length + position);
+            fields[f] = load_padded(map, position, length);
+        }
     };
     const auto use = [&](int64_t row, int64_t position, const T* fields) SPLAT_INLINE {
+        const int64_t ahead = (row + PREFETCH_ROWS) * length + position;
+        __builtin_prefetch(args.image + ahead);
+        __builtin_prefetch(args.target + ahead);
+        __builtin_prefetch(args.v_image + ahead, 1);
         const T x = load_padded(args.image + row * length, position, length);
         const T y = load_padded(args.target + row * length, position, length);
         const T gradient = ssim_image_gradient(x, y, SsimGradient<T>{fields[0], fields[1], fields[2]});

@@ -13,6 +13,13 @@
 // Inlines a lambda: the vectors it works on must stay in registers.
 #define SPLAT_INLINE __attribute__((always_inline))
 
+// clang, and GCC from 12 on; older GCC has __builtin_shuffle.
+#if defined(__clang__) || __GNUC__ >= 12
+#define SPLAT_HAS_SHUFFLEVECTOR 1
+#else
+#define SPLAT_HAS_SHUFFLEVECTOR 0
+#endif
+
 SPLAT_BEGIN_ISA
 
 #if defined(__AVX512F__)
@@ -200,35 +207,94 @@ SPLAT_FN WideTruth<S> between(int64_t first, int64_t begin, int64_t end) {
 // -----------------------------------------------------------------------------------------------------------
 // Rows to columns and back: arrays of structures in memory, one register a field in the formulas.
 
-// columns[c] = field c of `count` rows (at most LANES) that are `stride` numbers apart. Missing rows repeat
-// the last.
-template <int COLUMNS, class S>
-SPLAT_FN void load_rows(const S* rows, int64_t stride, int count, Wide<S>* columns) {
+template <int... LANE>
+struct LaneList {};
+// LaneList<0, 1, ..., N - 1>
+template <int N, int... LANE>
+struct LaneCount : LaneCount<N - 1, N - 1, LANE...> {};
+template <int... LANE>
+struct LaneCount<0, LANE...> {
+    using List = LaneList<LANE...>;
+};
+
+// Exchanges the off-diagonal blocks of side STEP between two rows: lanes of `a` whose number has the bit STEP
+// against lanes of `b` that have not.
+template <int STEP, class S, int... LANE>
+SPLAT_FN void exchange(Wide<S>& a, Wide<S>& b, LaneList<LANE...>) {
     constexpr int LANES = Wide<S>::LANES;
-    alignas(VECTOR_BYTES) S buffer[COLUMNS][LANES];
-    if (count == LANES) {
-        for (int lane = 0; lane < LANES; ++lane)
-            for (int c = 0; c < COLUMNS; ++c) buffer[c][lane] = rows[lane * stride + c];
-    } else {
-        for (int lane = 0; lane < LANES; ++lane)
-            for (int c = 0; c < COLUMNS; ++c)
-                buffer[c][lane] = rows[(lane < count ? lane : count - 1) * stride + c];
-    }
-    for (int c = 0; c < COLUMNS; ++c) columns[c] = Wide<S>::load(buffer[c]);
+    const auto first = a.v, second = b.v;
+#if SPLAT_HAS_SHUFFLEVECTOR
+    a.v = __builtin_shufflevector(first, second, ((LANE & STEP) ? LANES + LANE - STEP : LANE)...);
+    b.v = __builtin_shufflevector(first, second, ((LANE & STEP) ? LANES + LANE : LANE + STEP)...);
+#else
+    using Lanes = typename WideTypes<S>::Truth;
+    a.v = __builtin_shuffle(first, second, Lanes{((LANE & STEP) ? LANES + LANE - STEP : LANE)...});
+    b.v = __builtin_shuffle(first, second, Lanes{((LANE & STEP) ? LANES + LANE : LANE + STEP)...});
+#endif
 }
 
-template <int COLUMNS, class S>
-SPLAT_FN void store_rows(const Wide<S>* columns, S* rows, int64_t stride, int count) {
+// One round over all pairs of rows; written out by the compiler, so that the rows stay in registers.
+template <int STEP, class S, int... ROW>
+SPLAT_FN void exchange_all(Wide<S>* rows, LaneList<ROW...> all) {
+    (((ROW & STEP) ? void() : exchange<STEP>(rows[ROW], rows[ROW | STEP], all)), ...);
+}
+
+// Transposes LANES registers as a matrix: log2(LANES) rounds that exchange ever larger blocks.
+template <int STEP, class S>
+SPLAT_FN void transpose(Wide<S>* rows) {
     constexpr int LANES = Wide<S>::LANES;
+    if constexpr (STEP < LANES) {
+        exchange_all<STEP>(rows, typename LaneCount<LANES>::List{});
+        transpose<2 * STEP>(rows);
+    }
+}
+
+// columns[c] = field c of `count` rows (at most LANES) that are `stride` numbers apart. Missing rows repeat
+// the last. Full blocks of LANES columns are transposed in registers.
+template <int COLUMNS, class S>
+SPLAT_FN void load_rows(const S* rows, int64_t stride, int count, Wide<S>* columns) {
+    using T = Wide<S>;
+    constexpr int LANES = T::LANES, BLOCKED = COLUMNS / LANES * LANES;
+    if (count == LANES) {
+        for (int block = 0; block < BLOCKED; block += LANES) {
+            for (int lane = 0; lane < LANES; ++lane)
+                columns[block + lane] = T::load(rows + lane * stride + block);
+            transpose<1>(columns + block);
+        }
+        alignas(VECTOR_BYTES) S buffer[COLUMNS - BLOCKED + 1][LANES];
+        for (int lane = 0; lane < LANES; ++lane)
+            for (int c = BLOCKED; c < COLUMNS; ++c) buffer[c - BLOCKED][lane] = rows[lane * stride + c];
+        for (int c = BLOCKED; c < COLUMNS; ++c) columns[c] = T::load(buffer[c - BLOCKED]);
+        return;
+    }
+    alignas(VECTOR_BYTES) S buffer[COLUMNS][LANES];
+    for (int lane = 0; lane < LANES; ++lane)
+        for (int c = 0; c < COLUMNS; ++c)
+            buffer[c][lane] = rows[(lane < count ? lane : count - 1) * stride + c];
+    for (int c = 0; c < COLUMNS; ++c) columns[c] = T::load(buffer[c]);
+}
+
+// The counterpart. `columns` is left transposed.
+template <int COLUMNS, class S>
+SPLAT_FN void store_rows(Wide<S>* columns, S* rows, int64_t stride, int count) {
+    using T = Wide<S>;
+    constexpr int LANES = T::LANES, BLOCKED = COLUMNS / LANES * LANES;
+    if (count == LANES) {
+        for (int block = 0; block < BLOCKED; block += LANES) {
+            transpose<1>(columns + block);
+            for (int lane = 0; lane < LANES; ++lane)
+                columns[block + lane].store(rows + lane * stride + block);
+        }
+        alignas(VECTOR_BYTES) S buffer[COLUMNS - BLOCKED + 1][LANES];
+        for (int c = BLOCKED; c < COLUMNS; ++c) columns[c].store(buffer[c - BLOCKED]);
+        for (int lane = 0; lane < LANES; ++lane)
+            for (int c = BLOCKED; c < COLUMNS; ++c) rows[lane * stride + c] = buffer[c - BLOCKED][lane];
+        return;
+    }
     alignas(VECTOR_BYTES) S buffer[COLUMNS][LANES];
     for (int c = 0; c < COLUMNS; ++c) columns[c].store(buffer[c]);
-    if (count == LANES) {
-        for (int lane = 0; lane < LANES; ++lane)
-            for (int c = 0; c < COLUMNS; ++c) rows[lane * stride + c] = buffer[c][lane];
-    } else {
-        for (int lane = 0; lane < count; ++lane)
-            for (int c = 0; c < COLUMNS; ++c) rows[lane * stride + c] = buffer[c][lane];
-    }
+    for (int lane = 0; lane < count; ++lane)
+        for (int c = 0; c < COLUMNS; ++c) rows[lane * stride + c] = buffer[c][lane];
 }
 
 SPLAT_END_ISA

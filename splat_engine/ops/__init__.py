@@ -1,1 +1,19 @@
 """Differentiable ops on torch tensors: one module a family, backends "cpu" and "reference"."""
+
+from splat_engine.native import get_num_threads, set_num_threads
+from splat_engine.ops.adam import adam_step
+from splat_engine.ops.project import Projected, project
+from splat_engine.ops.rasterize import rasterize
+from splat_engine.ops.sh import sh_colors
+from splat_engine.ops.ssim import ssim
+
+__all__ = [
+    "Projected",
+    "adam_step",
+    "get_num_threads",
+    "project",
+    "rasterize",
+    "set_num_threads",
+    "sh_colors",
+    "ssim",
+]
