@@ -9,7 +9,7 @@ import io
 import os
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,6 +28,7 @@ _TYPES = {
 _TYPE_NAMES = {"i1": "char", "u1": "uchar", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint", "f4": "float", "f8": "double"}  # fmt: skip
 _ORDERS = {"ascii": "=", "binary_little_endian": "<", "binary_big_endian": ">"}
 _HEADER_BYTES_MAX = 1 << 20
+_BLOCK_ROWS = 2048
 _HINT = "The file is damaged or not a PLY; export it again."
 
 
@@ -81,12 +82,7 @@ def read_ply_element(path: str | Path, element: str = "vertex") -> PlyElement:
                     )
                 rows = _read_rows(stream, item, order, path)
                 if item.name == element:
-                    columns = {name: np.ascontiguousarray(rows[name]) for name, _ in item.properties}
-                    native = {
-                        name: column.astype(column.dtype.newbyteorder("="), copy=False)
-                        for name, column in columns.items()
-                    }
-                    return PlyElement(native, tuple(comments), item.count)
+                    return PlyElement(_columns_of(rows, item), tuple(comments), item.count)
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.", "Check the path.", error) from error
     except OSError as error:
@@ -94,6 +90,20 @@ def read_ply_element(path: str | Path, element: str = "vertex") -> PlyElement:
             f"Cannot read {path}: {error.strerror}.", "Check that it is a file you may read.", error
         ) from error
     raise FormatError(f"{path} has no element {element!r}.", "It holds no points; choose another file.")
+
+
+def row_blocks(count: int) -> Iterator[slice]:
+    """Yields slices over ``count`` rows, each small enough that turning rows into columns stays in the cache."""
+    for start in range(0, count, _BLOCK_ROWS):
+        yield slice(start, min(start + _BLOCK_ROWS, count))
+
+
+def _columns_of(rows: NDArray[np.void], element: _Element) -> dict[str, NDArray[np.generic]]:
+    columns = {name: np.empty(len(rows), kind) for name, kind in element.properties}
+    for block in row_blocks(len(rows)):
+        for name, column in columns.items():
+            column[block] = rows[name][block]
+    return columns
 
 
 def _read_header(stream: BinaryIO, path: Path) -> tuple[str, list[_Element], list[str]]:
@@ -233,8 +243,9 @@ def write_ply_element(
         raise ValueError(f"PLY has no type for {unknown}")
     count = counts.pop() if counts else 0
     rows = np.empty(count, np.dtype([(name, _ORDERS[encoding] + kind) for name, kind in kinds.items()]))
-    for name, column in properties.items():
-        rows[name] = column
+    for block in row_blocks(count):
+        for name, column in properties.items():
+            rows[name][block] = column[block]
     head = ["ply", f"format {encoding} 1.0"]
     head += ["comment " + re.sub(r"[\r\n]+", " ", comment) for comment in comments]
     head += [f"element {element} {count}"] + [

@@ -7,7 +7,7 @@ f_dc_0..2, f_rest_* channel-major, opacity (logit), scale_0..2 (log), rot_0..3 (
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from splat_engine.formats.conventions import sh_count
 from splat_engine.formats.errors import FormatError
-from splat_engine.formats.ply import PlyElement, read_ply_element, write_ply_element
+from splat_engine.formats.ply import PlyElement, read_ply_element, row_blocks, write_ply_element
 from splat_engine.formats.splats import Splats
 
 _REQUIRED: tuple[str, ...] = ("x", "y", "z", "f_dc_0", "f_dc_1", "f_dc_2", "opacity")
@@ -74,16 +74,26 @@ def _is_rest(name: str) -> bool:
 
 
 def _stack(columns: Mapping[str, NDArray[np.generic]], *names: str) -> NDArray[np.float32]:
+    table = np.empty((len(columns[names[0]]), len(names)), np.float32)
+    _fill(table, [columns[name] for name in names])
+    return table
+
+
+def _fill(table: NDArray[np.float32], columns: Sequence[NDArray[np.generic]]) -> None:
+    """Writes columns side by side into [N, len(columns)], in float32."""
     with np.errstate(over="ignore"):
-        return np.stack([np.asarray(columns[name]).astype(np.float32) for name in names], axis=1)
+        for block in row_blocks(len(table)):
+            for i, column in enumerate(columns):
+                table[block, i] = column[block]
 
 
 def _sh_of(columns: Mapping[str, NDArray[np.generic]], rest: list[str], count: int) -> NDArray[np.float32]:
     degree = _REST_COUNTS[len(rest)]
     sh = np.empty((count, sh_count(degree), 3), np.float32)
-    sh[:, 0] = _stack(columns, "f_dc_0", "f_dc_1", "f_dc_2")
-    if rest:
-        sh[:, 1:] = _stack(columns, *rest).reshape(count, 3, len(rest) // 3).transpose(0, 2, 1)
+    per_channel = len(rest) // 3
+    names = ["f_dc_0", "f_dc_1", "f_dc_2"]
+    names += [rest[channel * per_channel + k] for k in range(per_channel) for channel in range(3)]
+    _fill(sh.reshape(count, len(names)), [columns[name] for name in names])
     return sh
 
 
