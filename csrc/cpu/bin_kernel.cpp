@@ -18,18 +18,18 @@ enum ScratchSlot {
     SCRATCH_BOUNDS,
     SCRATCH_PAIRS,
     SCRATCH_COUNTS,
+    SCRATCH_AREAS,
     SCRATCH_THREADS
 };
 
 // A splat's footprint in tiles, and its reach in pixels.
 template <class T>
-struct alignas(16 * sizeof(T)) Bounds {
+struct alignas(8 * sizeof(T)) Bounds {
     T reach_squared;  // u^2 + v^2 at alpha = ALPHA_MIN, a little more
     T reach_y;        // px above and below the mean, padded
     T extreme_y;      // dy where the right border is farthest out; the left one's is -extreme_y
     T pad_x;          // px
     int32_t tile_x0, tile_y0, tile_x1, tile_y1;  // half open
-    int64_t area() const { return int64_t(tile_x1 - tile_x0) * (tile_y1 - tile_y0); }
 };
 
 struct Pair {
@@ -50,6 +50,7 @@ struct Preparer {
     const RasterizeFwdArgs<T>& args;
     Record<T>* records;
     Bounds<T>* bounds;
+    int32_t* areas;
     SortItem<T>* items;
     int tiles_x, tiles_y;
 
@@ -92,25 +93,23 @@ struct Preparer {
         const V shear = factor.u_y * reach_y / factor.u_x;
         const V pad_x = (M::max(mean_x, -mean_x) + reach_x + M::max(shear, -shear)) * ROUNDING;
         const V extreme_y = -factor.u_y * reach_y / slope;
-        const V x0 = tile_edge(mean_x - reach_x - pad_x, Shape::WIDTH, tiles_x);
-        const V x1 = tile_edge(mean_x + reach_x + pad_x, Shape::WIDTH, tiles_x);
-        const V y0 = tile_edge(mean_y - reach_y - pad_y, Shape::HEIGHT, tiles_y);
-        const V y1 = tile_edge(mean_y + reach_y + pad_y, Shape::HEIGHT, tiles_y);
+        const V left = mean_x - reach_x - pad_x, right = mean_x + reach_x + pad_x;
+        const V top = mean_y - reach_y - pad_y, bottom = mean_y + reach_y + pad_y;
+        const auto inside = (right > 0) & (left < T(args.width)) & (bottom > 0) & (top < T(args.height));
+        const V x0 = tile_edge(left, Shape::WIDTH, tiles_x), x1 = tile_edge(right, Shape::WIDTH, tiles_x);
+        const V y0 = tile_edge(top, Shape::HEIGHT, tiles_y), y1 = tile_edge(bottom, Shape::HEIGHT, tiles_y);
         int64_t kept = 0;
         for (int lane = 0; lane < lanes; ++lane) {
             const int64_t i = first + lane;
+            const bool usable = drawn[lane] && inside[lane];
+            kept += usable;
+            items[i] = {usable ? SortItem<T>::key_of(args.depths[i]) : SortItem<T>::LAST, int32_t(i)};
+            if (!usable) continue;
             Bounds<T>& box = bounds[i];
             box = {reach_squared[lane],   reach_y[lane] + pad_y[lane], extreme_y[lane],
                    pad_x[lane],           int32_t(x0[lane]),           int32_t(y0[lane]),
                    int32_t(x1[lane]) + 1, int32_t(y1[lane]) + 1};
-            const bool inside = mean_x[lane] + (reach_x + pad_x)[lane] > 0 &&
-                                mean_x[lane] - (reach_x + pad_x)[lane] < args.width &&
-                                mean_y[lane] + (reach_y + pad_y)[lane] > 0 &&
-                                mean_y[lane] - (reach_y + pad_y)[lane] < args.height;
-            const bool usable = drawn[lane] && inside;
-            kept += usable;
-            items[i] = {usable ? SortItem<T>::key_of(args.depths[i]) : SortItem<T>::LAST, int32_t(i)};
-            if (!usable) continue;
+            areas[i] = (box.tile_x1 - box.tile_x0) * (box.tile_y1 - box.tile_y0);
             Record<T>& record = records[i];
             record.mean_x = mean_x[lane];
             record.mean_y = mean_y[lane];
@@ -216,6 +215,7 @@ struct Binner {
 
     Record<T>* records = nullptr;
     Bounds<T>* bounds = nullptr;
+    int32_t* areas = nullptr;  // [count] tiles in each splat's rectangle: how many pairs it makes at most
     SortItem<T>* items = nullptr;
     SortItem<T>* swap = nullptr;
     Buffer<int32_t> sort_counts{};
@@ -236,6 +236,7 @@ struct Binner {
         const int64_t count = args.count;
         if (!reserve(saved, SAVED_RECORDS, count, records) ||
             !reserve(scratch, SCRATCH_BOUNDS, count, bounds) ||
+            !reserve(scratch, SCRATCH_AREAS, count, areas) ||
             !reserve(scratch, SCRATCH_ITEMS, count, items) ||
             !reserve(scratch, SCRATCH_ITEMS_SWAP, count, swap) ||
             !reserve(scratch, SCRATCH_COUNTS, tiles * threads, counts) ||
@@ -252,7 +253,7 @@ struct Binner {
     }
 
     void prepare() {
-        const Preparer<T> prepare_vector{args, records, bounds, items, tiles_x, tiles_y};
+        const Preparer<T> prepare_vector{args, records, bounds, areas, items, tiles_x, tiles_y};
         constexpr int LANES = Preparer<T>::LANES;
         on_threads(threads, [&](int thread, int parts) {
             const Range range = split(args.count, thread, parts, LANES);
@@ -269,8 +270,7 @@ struct Binner {
         on_threads(threads, [&](int thread, int parts) {
             const Range range = split(drawn, thread, parts);
             int64_t bound = 0;
-            for (int64_t rank = range.begin; rank < range.end; ++rank)
-                bound += bounds[items[rank].index].area();
+            for (int64_t rank = range.begin; rank < range.end; ++rank) bound += areas[items[rank].index];
             starts[thread + 1] = bound;
         });
         starts[0] = 0;

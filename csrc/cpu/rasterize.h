@@ -73,6 +73,14 @@ inline Binned<T> binned_view(const Context* saved) {
 int bin_splats(const RasterizeFwdArgs<float>& args, Context* saved);
 int bin_splats(const RasterizeFwdArgs<double>& args, Context* saved);
 
+// A block's first pixel in the image (as an index), the image's width, and how many of its columns and rows lie inside
+// (more than a block has: all; 0 or fewer: none).
+struct BlockPlace {
+    int64_t pixel;
+    int64_t width;
+    int columns, rows;
+};
+
 // Pixel geometry of one tile.
 template <class T>
 struct Tile {
@@ -87,13 +95,14 @@ struct Tile {
         y0 = int(index / binned.tiles_x) * Shape::HEIGHT;
         columns = width - x0 < Shape::WIDTH ? width - x0 : Shape::WIDTH;
         rows = height - y0 < Shape::HEIGHT ? height - y0 : Shape::HEIGHT;
+        typename M::V lane_x{}, lane_y{};
         for (int lane = 0; lane < M::LANES; ++lane) {
-            for (int block = 0; block < BLOCKS; ++block) {
-                center_x[block][lane] =
-                    T(x0 + block * Shape::BLOCK_WIDTH + lane % Shape::BLOCK_WIDTH) + T(0.5);
-                center_y[block][lane] =
-                    T(y0 + block * Shape::BLOCK_HEIGHT + lane / Shape::BLOCK_WIDTH) + T(0.5);
-            }
+            lane_x[lane] = T(lane % Shape::BLOCK_WIDTH) + T(0.5);
+            lane_y[lane] = T(lane / Shape::BLOCK_WIDTH) + T(0.5);
+        }
+        for (int block = 0; block < BLOCKS; ++block) {
+            center_x[block] = lane_x + T(x0 + block * Shape::BLOCK_WIDTH);
+            center_y[block] = lane_y + T(y0 + block * Shape::BLOCK_HEIGHT);
         }
     }
 
@@ -106,15 +115,52 @@ struct Tile {
         return inside;
     }
 
-    // body(x, y, block, lane) for each pixel inside the image, x and y relative to the corner.
-    template <class Body>
-    void for_each_pixel(Body&& body) const {
-        for (int y = 0; y < rows; ++y)
-            for (int x = 0; x < columns; ++x)
-                body(x, y, y / Shape::BLOCK_HEIGHT * BLOCKS + x / Shape::BLOCK_WIDTH,
-                     y % Shape::BLOCK_HEIGHT * Shape::BLOCK_WIDTH + x % Shape::BLOCK_WIDTH);
+    // Where a block lies in the image; nothing of it may be inside.
+    BlockPlace place(int block, int64_t width) const {
+        const int x = block % BLOCKS * Shape::BLOCK_WIDTH, y = block / BLOCKS * Shape::BLOCK_HEIGHT;
+        return {int64_t(y0 + y) * width + x0 + x, width, columns - x, rows - y};
     }
 };
+
+// Calls move(pixel, lane) for the pixels of a block that lie inside the image; unrolled where all of them do.
+template <class T, class Move>
+SPLAT_FN void for_each_pixel(const BlockPlace& place, Move&& move) {
+    using Shape = TileShape<T>;
+    if (place.columns >= Shape::BLOCK_WIDTH && place.rows >= Shape::BLOCK_HEIGHT) {
+        for (int y = 0; y < Shape::BLOCK_HEIGHT; ++y)
+            for (int x = 0; x < Shape::BLOCK_WIDTH; ++x)
+                move(place.pixel + y * place.width + x, y * Shape::BLOCK_WIDTH + x);
+        return;
+    }
+    for (int y = 0; y < Shape::BLOCK_HEIGHT && y < place.rows; ++y)
+        for (int x = 0; x < Shape::BLOCK_WIDTH && x < place.columns; ++x)
+            move(place.pixel + y * place.width + x, y * Shape::BLOCK_WIDTH + x);
+}
+
+// Writes a block's pixels into an image [H,W,channels], channels <= C; nothing outside it.
+template <class T, int C>
+SPLAT_FN void scatter_block(const BlockPlace& place, const typename Simd<T>::V* values, int channels,
+                            T* image) {
+    alignas(64) T lanes[C][Simd<T>::LANES];
+    for (int k = 0; k < C; ++k) Simd<T>::store(lanes[k], values[k]);
+    if (channels == C)
+        for_each_pixel<T>(place, [&](int64_t pixel, int lane) {
+            for (int k = 0; k < C; ++k) image[pixel * C + k] = lanes[k][lane];
+        });
+    else
+        for_each_pixel<T>(place, [&](int64_t pixel, int lane) {
+            for (int k = 0; k < channels; ++k) image[pixel * channels + k] = lanes[k][lane];
+        });
+}
+
+// Transmittance at the start of the rays of a block: 1, and -1 (ended) for lanes outside the image.
+template <class T>
+SPLAT_FN typename Simd<T>::V fresh_transmittance(const BlockPlace& place) {
+    alignas(64) T lanes[Simd<T>::LANES];
+    for (T& lane : lanes) lane = T(-1);
+    for_each_pixel<T>(place, [&](int64_t, int lane) { lanes[lane] = T(1); });
+    return Simd<T>::load(lanes);
+}
 
 // u, v and alpha before the clamp of one splat in one block.
 template <class T>

@@ -19,11 +19,13 @@ namespace {
 enum Sum { SUM_G, SUM_GU, SUM_GV, SUM_GUU, SUM_GUV, SUM_GVV, SUM_FEATURES };
 constexpr int LINE = 16;  // 6 + 8 features; two are free for the sums of absolute mean gradients
 
+// State of a block's rays. Plain arrays, as they are filled number by number.
 template <class T, int C>
 struct alignas(64) BackwardBlock {
-    typename Simd<T>::V transmittance;
-    typename Simd<T>::V behind;  // what everything not yet passed adds to the loss
-    typename Simd<T>::V v_image[C];
+    static constexpr int LANES = Simd<T>::LANES;
+    T transmittance[LANES];
+    T behind[LANES];  // what everything not yet passed adds to the loss
+    T v_image[C][LANES];
 };
 
 template <class T, int C>
@@ -62,15 +64,16 @@ struct BackwardRaster {
                                int block, BackwardBlock<T, C>& state, V* sums) const {
         V u, v;
         const V raw = footprint.evaluate(tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS], u, v);
-        const Blend<M> step = blend<M>(raw, state.transmittance);
-        state.transmittance = step.transmittance;
+        const Blend<M> step = blend<M>(raw, M::load(state.transmittance));
+        M::store(state.transmittance, step.transmittance);
         V own = V{};
         for (int k = 0; k < C; ++k) {
-            own += state.v_image[k] * record.features[k];
-            sums[SUM_FEATURES + k] += step.weight * state.v_image[k];
+            const V v_image = M::load(state.v_image[k]);
+            own += v_image * record.features[k];
+            sums[SUM_FEATURES + k] += step.weight * v_image;
         }
-        const V behind = state.behind - step.weight * own;
-        state.behind = behind;
+        const V behind = M::load(state.behind) - step.weight * own;
+        M::store(state.behind, behind);
         const V g = log_alpha_gradient<M>(step, raw, own, behind);
         const V gu = g * u, gv = g * v;
         sums[SUM_G] += g;
@@ -82,26 +85,34 @@ struct BackwardRaster {
         return M::any(step.transmittance > T(0));
     }
 
+    // Numbers are only written here, and read as vectors after the whole tile: a vector read soon after would have to
+    // wait until the single numbers have left the store buffer.
     void read_tile(const Tile<T>& tile, BackwardBlock<T, C>* blocks) const {
-        const int channels = args.channels;
         for (int block = 0; block < TILE_BLOCKS; ++block) {
-            blocks[block].transmittance = M::broadcast(T(-1));
-            blocks[block].behind = V{};
-            for (V& v_image : blocks[block].v_image) v_image = V{};
+            blocks[block] = {};
+            for (T& transmittance : blocks[block].transmittance) transmittance = T(-1);
         }
-        tile.for_each_pixel([&](int x, int y, int block, int lane) {
-            const int64_t pixel = int64_t(tile.y0 + y) * args.width + tile.x0 + x;
+        for (int block = 0; block < TILE_BLOCKS; ++block) {
             BackwardBlock<T, C>& state = blocks[block];
-            state.transmittance[lane] = T(1);
-            // alpha = 1 - T at the end, so dL/dalpha acts as a background of feature -dL/dalpha.
-            T total = args.v_alpha ? (args.alpha[pixel] - T(1)) * args.v_alpha[pixel] : T(0);
-            for (int k = 0; k < channels; ++k) {
-                const T v_image = args.v_image[pixel * channels + k];
-                state.v_image[k][lane] = v_image;
-                total += v_image * args.image[pixel * channels + k];
-            }
-            state.behind[lane] = total;
-        });
+            const BlockPlace place = tile.place(block, args.width);
+            if (args.channels == C)
+                for_each_pixel<T>(place, [&](int64_t pixel, int lane) { read_pixel(state, pixel, lane, C); });
+            else
+                for_each_pixel<T>(
+                    place, [&](int64_t pixel, int lane) { read_pixel(state, pixel, lane, args.channels); });
+        }
+    }
+
+    SPLAT_FN void read_pixel(BackwardBlock<T, C>& state, int64_t pixel, int lane, int channels) const {
+        // alpha = 1 - T at the end, so dL/dalpha acts as a background of feature -dL/dalpha.
+        T total = args.v_alpha ? (args.alpha[pixel] - T(1)) * args.v_alpha[pixel] : T(0);
+        for (int k = 0; k < channels; ++k) {
+            const T v_image = args.v_image[pixel * channels + k];
+            state.v_image[k][lane] = v_image;
+            total += v_image * args.image[pixel * channels + k];
+        }
+        state.transmittance[lane] = T(1);
+        state.behind[lane] = total;
     }
 
     // Tiles [first, last) of a thread: equal shares of the forward's cost.

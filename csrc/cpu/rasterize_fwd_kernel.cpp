@@ -27,10 +27,9 @@ struct ForwardRaster {
     int64_t blend_tile(const Tile<T>& tile, int64_t index, ForwardBlock<T, C>* blocks) const {
         uint64_t alive = tile.blocks_inside();
         for (int block = 0; block < TILE_BLOCKS; ++block) {
-            blocks[block].transmittance = M::broadcast(T(-1));
+            blocks[block].transmittance = fresh_transmittance<T>(tile.place(block, args.width));
             for (V& sum : blocks[block].sums) sum = V{};
         }
-        tile.for_each_pixel([&](int, int, int block, int lane) { blocks[block].transmittance[lane] = T(1); });
         int64_t work = 0;
         const int64_t end = binned.tile_starts[index + 1];
         for (int64_t pair = binned.tile_starts[index]; pair < end && alive; ++pair) {
@@ -62,18 +61,17 @@ struct ForwardRaster {
         return M::any(step.transmittance > T(0));
     }
 
-    void write_tile(const Tile<T>& tile, const ForwardBlock<T, C>* blocks) const {
-        const int channels = args.channels;
-        tile.for_each_pixel([&](int x, int y, int block, int lane) {
-            const int64_t pixel = int64_t(tile.y0 + y) * args.width + tile.x0 + x;
-            const ForwardBlock<T, C>& state = blocks[block];
-            const T left =
-                state.transmittance[lane] < 0 ? -state.transmittance[lane] : state.transmittance[lane];
-            for (int k = 0; k < channels; ++k)
-                args.image[pixel * channels + k] =
-                    state.sums[k][lane] + (args.background ? left * args.background[k] : T(0));
-            args.alpha[pixel] = T(1) - left;
-        });
+    void write_tile(const Tile<T>& tile, ForwardBlock<T, C>* blocks) const {
+        for (int block = 0; block < TILE_BLOCKS; ++block) {
+            ForwardBlock<T, C>& state = blocks[block];
+            const BlockPlace place = tile.place(block, args.width);
+            const V left = -M::negative_magnitude(state.transmittance);
+            if (args.background)
+                for (int k = 0; k < C && k < args.channels; ++k) state.sums[k] += left * args.background[k];
+            const V alpha = T(1) - left;
+            scatter_block<T, C>(place, state.sums, args.channels, args.image);
+            scatter_block<T, 1>(place, &alpha, 1, args.alpha);
+        }
     }
 
     void run() const {

@@ -1,7 +1,7 @@
 // Per-pixel mathematics of the rasterizer: the footprint of a splat, front-to-back blending, and its adjoint.
 //
 // `M` is the arithmetic to use: M::V the number type (a scalar under CUDA, a vector of pixels on the CPU), M::Mask what a
-// comparison gives, and the functions min, max, select, zero_unless, negative_magnitude, sqrt, exp2.
+// comparison gives, and the functions min, max, select, zero_unless, negative_magnitude, sqrt, exp2, reciprocal.
 //
 // Footprint. With d = pixel centre - mean, and the conic's Cholesky factor scaled to base-2 logarithms,
 //     u = u_x dx + u_y dy,   v = v_y dy,   u^2 + v^2 = (log2 e / 2) d^T conic d,
@@ -74,7 +74,7 @@ SPLAT_FN typename M::V log_alpha_gradient(const Blend<M>& step, typename M::V ra
                                           typename M::V behind) {
     using T = typename M::Scalar;
     // alpha / (1 - alpha) = weight / next; next is never 0: it stays above TRANSMITTANCE_STOP, or has an ended ray's T.
-    const typename M::V gradient = step.weight * (own - behind / step.next);
+    const typename M::V gradient = step.weight * (own - behind * M::reciprocal(step.next));
     return M::zero_unless(raw <= T(ALPHA_MAX), gradient);
 }
 

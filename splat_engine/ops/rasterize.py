@@ -147,7 +147,7 @@ class _Rasterize(torch.autograd.Function):
         v_image = torch.zeros_like(image) if v_image is None else v_image.contiguous()
         v_alpha = contiguous(v_alpha)
         v_inputs = [torch.empty_like(tensor) for tensor in inputs]
-        v_background = None if backdrop is None else torch.empty_like(backdrop)
+        v_background = torch.empty_like(backdrop) if ctx.needs_input_grad[7] else None
         native.call(
             "rasterize_bwd",
             checks.scalar_name(image.dtype),
