@@ -162,19 +162,6 @@ def _cropped(camera: Camera, frame: ImageFrame) -> Camera:
     return replace(camera, width=right - left, height=bottom - top, cx=camera.cx - left, cy=camera.cy - top)
 
 
-def look_at(position: Float, target: Float) -> Float:
-    """Returns [4, 4] world_from_camera with OpenCV axes: at ``position``, looking at ``target``, Z up."""
-    forward = np.asarray(target, dtype=np.float64) - position
-    forward /= np.linalg.norm(forward)
-    up = np.array([0.0, 0.0, 1.0]) if abs(forward[2]) < 1 - 1e-9 else np.array([0.0, 1.0, 0.0])
-    right = np.cross(forward, up)
-    right /= np.linalg.norm(right)
-    pose = np.eye(4)
-    pose[:3, :3] = np.stack([right, np.cross(forward, right), forward], axis=1)
-    pose[:3, 3] = position
-    return pose
-
-
 def apply_camera(camera: Camera, target: bpy.types.Object, render: bpy.types.RenderSettings) -> None:
     """Gives a Blender camera object and the render settings exactly the view of ``camera``.
 

@@ -26,6 +26,8 @@ from splat_engine.formats.files import read_json, write_json
 
 CAPTURE_VERSION = 1
 TRANSFORMS_NAME = "transforms.json"
+PARTIAL_NAME = "transforms.partial.json"
+"""The finished views of a capture that was interrupted; ``read_capture`` takes the file's path."""
 INIT_NAME = "init.ply"
 PASSES = ("depth", "normal", "position", "object_index")
 
@@ -106,8 +108,12 @@ class Capture:
         return tuple(view for view in self.views if view.split == split)
 
 
-def write_capture(capture: Capture) -> Path:
+def write_capture(capture: Capture, *, name: str = TRANSFORMS_NAME) -> Path:
     """Writes transforms.json, whole or not at all.
+
+    Args:
+        capture: The views; their pixels are not touched.
+        name: Name of the file in the capture's folder.
 
     Returns:
         The file's path.
@@ -138,7 +144,7 @@ def write_capture(capture: Capture) -> Path:
     }
     if capture.init is not None:
         document["ply_file_path"] = capture.init.relative_to(capture.root).as_posix()
-    path = capture.root / TRANSFORMS_NAME
+    path = capture.root / name
     write_json(path, document)
     return path
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from mathutils import Euler, Matrix
 
-from addon.capture.cameras import apply_camera, camera_of, image_frame, look_at
+from addon.capture.cameras import apply_camera, camera_of, image_frame
+from addon.capture.rigs import look_at
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.exr import read_passes

@@ -1,0 +1,172 @@
+"""The plan of a capture: cameras, frames, names and splits of all views, before anything is rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import bpy
+import numpy as np
+
+from splat_engine.formats.cameras import Camera
+from splat_engine.formats.capture import View, mark_held_out
+from splat_engine.formats.errors import UserError
+from splat_engine.formats.settings import CaptureSettings
+
+from .bounds import Bodies, collect_bodies, target_test
+from .cameras import ImageFrame
+from .render import Stage
+from .rigs import Framing, frame_target, rig_cameras, spread_held_out
+from .sources import GivenCameras, parse_frames, scene_views
+from .survey import survey
+
+RIG_SIZE_PX = 512
+_GENERATED = ("sphere", "dome", "ring")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is going to be captured.
+
+    Attributes:
+        views: All views with the names of their files, training and test.
+        notes: What a person should know, a sentence each.
+        framing: The target, or None where nothing has a surface.
+        objects: What can be seen, in the order of the object index pass.
+    """
+
+    views: tuple[View, ...]
+    notes: tuple[str, ...]
+    framing: Framing | None
+    objects: tuple[bpy.types.Object, ...]
+
+
+@dataclass(frozen=True)
+class SceneFacts:
+    """What the scene says before it is set aside.
+
+    Attributes:
+        image: The picture its render settings ask for.
+        given: The cameras it names.
+        fps: Frames a second.
+    """
+
+    image: ImageFrame
+    given: GivenCameras
+    fps: float
+
+
+def make_plan(
+    stage: Stage, settings: CaptureSettings, facts: SceneFacts, extra_cameras: Sequence[Camera] = ()
+) -> Plan:
+    """Chooses the views.
+
+    Args:
+        stage: The scene set aside.
+        settings: What is asked for.
+        facts: What the scene said before.
+        extra_cameras: More training views at the present frame.
+
+    Raises:
+        UserError: There is no target, no camera, or no training view.
+    """
+    belongs = target_test(settings.target)
+    present = stage.scene.frame_current
+    if settings.rig in _GENERATED:
+        bodies = _look(stage, belongs)
+        framing = _framing(bodies, chosen=belongs is not None)
+        views = [View(camera, frame=present) for camera in _rig(framing, settings)]
+        notes = _rig_notes(framing, settings)
+    else:
+        scene_own = scene_views(stage, settings.rig, parse_frames(settings.frames), facts.image, facts.given)
+        stage.set_frame(present)
+        bodies = _look(stage, belongs)
+        framing = _framing(bodies, chosen=belongs is not None) if len(bodies.points) else None
+        views = [View(_resized(camera, settings), frame=frame) for camera, frame in scene_own.views]
+        notes = scene_own.notes + _motion_notes(scene_own.motion)
+        if framing is None:
+            notes.append("Nothing in the scene has a surface that renders.")
+    views = list(mark_held_out(views, settings.hold_out))
+    views += [View(camera, frame=present) for camera in extra_cameras]
+    if not any(view.split == "train" for view in views):
+        raise UserError(
+            f"No training view is left: {len(views)} views, every {settings.hold_out}. held out.",
+            "Ask for more views, or hold out fewer.",
+        )
+    objects = tuple(bodies.objects[name] for name in sorted(bodies.objects))
+    return Plan(_named(views, settings, facts.fps), tuple(notes), framing, objects)
+
+
+def _look(stage: Stage, belongs: object) -> Bodies:
+    stage.scene.camera = stage.camera
+    return survey(stage.scene, stage.view_layer, lambda graph: collect_bodies(graph, belongs))  # type: ignore[arg-type]
+
+
+def _framing(bodies: Bodies, *, chosen: bool) -> Framing:
+    try:
+        return frame_target(bodies.points, bodies.names, chosen=chosen)
+    except UserError as error:
+        missing = [library.filepath for library in bpy.data.libraries if library.is_missing]
+        if missing:
+            hint = f"The linked file {missing[0]} is missing; the geometry may be in it. {error.hint}"
+            raise UserError(error.headline, hint, error.cause) from error
+        raise
+
+
+def _rig(framing: Framing, settings: CaptureSettings) -> list[Camera]:
+    cameras = rig_cameras(
+        framing,
+        settings.rig,
+        settings.views,
+        size_px=settings.resolution or RIG_SIZE_PX,
+        lens_mm=settings.lens_mm,
+        distance=settings.distance,
+        margin=settings.margin,
+        elevation_deg=settings.elevation_deg,
+        seed=settings.seed,
+    )
+    outward = np.array([-camera.forward for camera in cameras])
+    return [cameras[i] for i in spread_held_out(outward, settings.hold_out)]
+
+
+def _rig_notes(framing: Framing, settings: CaptureSettings) -> list[str]:
+    notes = []
+    if framing.backdrops:
+        listed = ", ".join(framing.backdrops[:5]) + (" and more" if len(framing.backdrops) > 5 else "")
+        notes.append(
+            f"Taken as surroundings, not as what the cameras frame: {listed}. Set a target to change that."
+        )
+    if framing.ground_z is not None and settings.rig == "sphere":
+        notes.append("The target stands on a ground, so the cameras stay above it.")
+    if settings.frames:
+        notes.append("Frames are for the scene's cameras; a rig captures the present frame.")
+    return notes
+
+
+def _motion_notes(moving: Sequence[str]) -> list[str]:
+    if not moving:
+        return []
+    listed = ", ".join(moving[:5]) + (" and more" if len(moving) > 5 else "")
+    return [f"Not at rest over the captured frames, so the splats will blur there: {listed}."]
+
+
+def _resized(camera: Camera, settings: CaptureSettings) -> Camera:
+    if not settings.resolution:
+        return camera
+    return camera.scaled(settings.resolution / max(camera.width, camera.height))
+
+
+def _named(views: Sequence[View], settings: CaptureSettings, fps: float) -> tuple[View, ...]:
+    digits = max(4, len(str(len(views))))
+    named = []
+    for number, view in enumerate(views, start=1):
+        stem = f"{number:0{digits}d}"
+        named.append(
+            replace(
+                view,
+                exr=f"views/{stem}.exr" if settings.render else None,
+                image=f"images/{stem}.png" if settings.render and settings.pictures else None,
+                time_s=view.frame / fps,
+            )
+        )
+    return tuple(named)
