@@ -429,3 +429,23 @@ def test_bad_arguments_are_refused(change: dict[str, object], message: str) -> N
     arguments = {**inputs_of(5, "perspective", torch.float32), "width": WIDTH, "height": HEIGHT, **change}
     with pytest.raises(ValueError, match=message):
         project(**arguments)
+
+
+@both_types
+def test_conics_are_positive_definite_down_to_the_thinnest_needle(dtype: torch.dtype) -> None:
+    """Needles in all directions, up to where they are culled: every one that is kept has a c > b^2 in its own precision."""
+    count = 4000
+    inputs = inputs_of(count, "orthographic", dtype, spread=0.3)
+    generator = torch.Generator().manual_seed(6)
+    inputs["log_scales"][:, 0] = 0.0
+    inputs["log_scales"][:, 1:] = -9.0 * torch.rand(count, 2, generator=generator, dtype=torch.float64).to(
+        dtype
+    )
+    out = run(inputs, "orthographic")
+    kept = out.conics[visible(out)]
+    assert 1000 < kept.shape[0] < count
+    a, b, c = kept.unbind(dim=1)
+    assert (a * c > b * b).all()
+    eigenvalues = torch.linalg.eigvalsh(kept[:, [0, 1, 1, 2]].reshape(-1, 2, 2).double())
+    ratio = (eigenvalues[:, 0] / eigenvalues[:, 1]).sqrt()
+    assert float(ratio.min()) < 1 / 1500 and float(ratio.max()) > 0.1
