@@ -78,12 +78,21 @@ def _has_volume(block: Any) -> bool:
 
 
 def _compositing(scene: bpy.types.Scene) -> Iterator[str]:
-    group: Any = (
-        getattr(scene, "compositing_node_group", None) if not hasattr(scene, "node_tree") else scene.node_tree
-    )
-    used = scene.render.use_compositing and getattr(scene, "use_nodes", True) and group is not None
-    if used and any(_changes_the_picture(node) for node in group.nodes):
+    if scene.render.use_compositing and any(
+        _changes_the_picture(node) for tree in _compositor_trees(scene) for node in tree.nodes
+    ):
         yield "The compositor's effects are not captured: views are what the renderer gives."
+
+
+def _compositor_trees(scene: Any) -> list[Any]:
+    """Node trees of the compositor: several from 5.3 on, one in 5.0, one that can be off before."""
+    if hasattr(scene, "compositor_effects"):
+        trees = [effect.node_group for effect in scene.compositor_effects if effect.enable_for_render]
+    elif hasattr(scene, "compositing_node_group"):
+        trees = [scene.compositing_node_group]
+    else:
+        trees = [scene.node_tree] if scene.use_nodes else []
+    return [tree for tree in trees if tree is not None]
 
 
 def _changes_the_picture(node: bpy.types.Node) -> bool:
