@@ -68,7 +68,6 @@ def _fit(options: argparse.Namespace) -> Result:
     folder = workflow.default_folder(str(options.out))
     request = workflow.FitRequest(
         scene=found.scene,
-        view_layer=found.view_layer,
         capture_directory=options.capture or folder / "capture",
         run_directory=options.run or folder / "run",
         capture=command_line.capture_settings(options),
@@ -105,7 +104,6 @@ def _capture(options: argparse.Namespace) -> Result:
     found = blend_file.open_scene(options.blend, options.scene, options.scripts)
     request = workflow.FitRequest(
         scene=found.scene,
-        view_layer=found.view_layer,
         capture_directory=options.out,
         run_directory=options.out,
         capture=command_line.capture_settings(options),

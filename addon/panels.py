@@ -113,10 +113,13 @@ def _draw_progress(layout: Any, job: running.Running) -> None:
         column.label(text=f"{report.psnr_db:.1f} dB on training views", icon="IMAGE_DATA")
         column.label(text=f"{report.splats:,} splats", icon="POINTCLOUD_DATA")
         column.label(text=f"About {_duration(report.seconds_left)} left", icon="TIME")
-    row = layout.row(align=True)
-    paused = state is State.PAUSED
-    row.operator("splatfit.pause", text="Go On" if paused else "Pause", icon="PLAY" if paused else "PAUSE")
-    row.operator("splatfit.stop", icon="SNAP_FACE")
+    if state is not State.CAPTURING:  # while views are rendered, no click arrives
+        row = layout.row(align=True)
+        paused = state is State.PAUSED
+        row.operator(
+            "splatfit.pause", text="Go On" if paused else "Pause", icon="PLAY" if paused else "PAUSE"
+        )
+        row.operator("splatfit.stop", icon="SNAP_FACE")
     layout.label(text="Esc cancels", icon="INFO")
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import bpy
 
-from splat_engine.formats.capture import TRANSFORMS_NAME
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import CaptureSettings, RunSettings
 from splat_engine.formats.splat_ply import read_splat_ply
 
 from . import engine_process
+from .capture.capture import capture_steps
 from .scene import Added, Provenance, add_splats
 from .session import Session
 from .version import version
@@ -39,7 +40,7 @@ class FitRequest:
     """What is to be captured and fitted.
 
     Attributes:
-        scene, view_layer: What is captured.
+        scene: What is captured.
         capture_directory, run_directory: Where capture and run go.
         capture: How views are chosen and rendered.
         run: How splats are fitted.
@@ -49,7 +50,6 @@ class FitRequest:
     """
 
     scene: Any
-    view_layer: Any
     capture_directory: Path
     run_directory: Path
     capture: CaptureSettings = field(default_factory=CaptureSettings)
@@ -88,7 +88,7 @@ def fit_session(request: FitRequest) -> Session:
         python, request.capture_directory, run, request.run, resume=request.resume
     )
     warnings: list[str] = []
-    steps = None if request.use_capture else capture_steps(request, warnings)
+    steps = None if request.use_capture else _capture_steps(request, warnings)
     session = Session(run, lambda: engine_process.EngineProcess(command, run), steps)
     session.report.warnings = warnings
     return session
@@ -97,9 +97,22 @@ def fit_session(request: FitRequest) -> Session:
 def capture_session(request: FitRequest) -> Session:
     """Returns a session, not yet started, that captures and does not fit."""
     warnings: list[str] = []
-    session = Session(RunDirectory(request.run_directory), None, capture_steps(request, warnings))
+    session = Session(RunDirectory(request.run_directory), None, _capture_steps(request, warnings))
     session.report.warnings = warnings
     return session
+
+
+def _capture_steps(request: FitRequest, warnings: list[str]) -> Iterator[tuple[int, int]]:
+    """Captures step by step for a session: yields views done and views in all; closing it puts the scene back."""
+    steps = capture_steps(request.scene, request.capture, request.capture_directory)
+    try:
+        while True:
+            state = next(steps)
+            yield state.done, state.total
+    except StopIteration as ending:
+        warnings += ending.value.notes
+    finally:
+        steps.close()
 
 
 def import_run(scene: bpy.types.Scene, run: RunDirectory, psnr_db: float | None = None) -> Added:
@@ -178,8 +191,3 @@ def timed_import(scene: Any, run: RunDirectory, psnr_db: float | None) -> tuple[
     since_s = time.monotonic()
     added = import_run(scene, run, psnr_db)
     return added, time.monotonic() - since_s
-
-
-def has_capture(directory: Path) -> bool:
-    """Tells whether a finished capture is in a directory."""
-    return (directory / TRANSFORMS_NAME).is_file()

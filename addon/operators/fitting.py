@@ -66,15 +66,17 @@ class _Follows:
         if event.type == "ESC" and event.value == "PRESS":
             job.session.cancel()
             return self._end(context)
+        # While views are rendered the scene is set aside: nothing may be changed, so no event goes on.
+        keep = {"RUNNING_MODAL"} if job.session.state is State.CAPTURING else {"PASS_THROUGH"}
         if event.type != "TIMER":
-            return {"PASS_THROUGH"}
+            return keep
         try:
             going_on = job.session.poll()
         except BaseException:
             self._remove_timer(context)
             raise
         _redraw(context)
-        return {"PASS_THROUGH"} if going_on else self._end(context)
+        return keep if going_on else self._end(context)
 
     def cancel(self, context: Any) -> None:
         """Called by Blender when the operator's window or file is closed."""
@@ -207,7 +209,6 @@ def request_of(context: Any, *, resume: bool = False, use_capture: bool = False)
     chosen = context.scene.splatfit
     return workflow.FitRequest(
         scene=context.scene,
-        view_layer=context.view_layer,
         capture_directory=_folder(chosen.capture_directory, "capture"),
         run_directory=_folder(chosen.run_directory, "run"),
         capture=properties.capture_settings(context.scene),

@@ -76,17 +76,17 @@ def event(kind: str, value: str = "PRESS") -> Any:
 
 
 def test_goes_on_with_the_timer(context):
-    """Each tick does a piece; other events pass; at the end the timer is gone and the result is used."""
+    """Each tick does a piece; no other event goes on while views are rendered; the end removes the timer."""
     operator = Follower(iter([(1, 2), (2, 2)]))
     assert operator.invoke(context, event("LEFTMOUSE")) == {"RUNNING_MODAL"}
     manager = context.window_manager
     assert len(manager.timers) == 1 and manager.handlers == [operator] and running.is_busy()
     job = running.current()
     assert job is not None
-    assert operator.modal(context, event("MOUSEMOVE")) == {"PASS_THROUGH"} and job.session.report.step == 0
-    assert operator.modal(context, event("TIMER")) == {"PASS_THROUGH"} and job.session.report.step == 1
+    assert operator.modal(context, event("MOUSEMOVE")) == {"RUNNING_MODAL"} and job.session.report.step == 0
+    assert operator.modal(context, event("TIMER")) == {"RUNNING_MODAL"} and job.session.report.step == 1
     assert manager.redraws == 1
-    assert operator.modal(context, event("TIMER")) == {"PASS_THROUGH"} and job.session.report.step == 2
+    assert operator.modal(context, event("TIMER")) == {"RUNNING_MODAL"} and job.session.report.step == 2
     assert operator.modal(context, event("TIMER")) == {"FINISHED"}
     assert not manager.timers and operator.finished == 1 and not running.is_busy()
 
@@ -95,7 +95,7 @@ def test_escape_cancels(context):
     """Esc ends it, the timer goes, nothing is imported, and the report says so."""
     operator = Follower(iter([(1, 2), (2, 2)]))
     operator.invoke(context, event("LEFTMOUSE"))
-    assert operator.modal(context, event("ESC", "RELEASE")) == {"PASS_THROUGH"}
+    assert operator.modal(context, event("ESC", "RELEASE")) == {"RUNNING_MODAL"}
     assert operator.modal(context, event("ESC")) == {"CANCELLED"}
     assert not context.window_manager.timers and not operator.finished
     assert operator.reports == [({"WARNING"}, "Splatfit: cancelled")]
