@@ -207,39 +207,50 @@ def follow(session: Session) -> None:
 
 
 class _Teller:
-    """Says now and then where a session stands; every warning once."""
+    """Says now and then where a session stands; every warning, and the same thing, once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._warnings = 0
         self._state = State.IDLE
         self._next_s = 0.0
+        self._last = ""
 
     def tell(self) -> None:
         session, now_s = self._session, time.monotonic()
         for message in session.report.warnings[self._warnings :]:
             _say(f"warning: {message}")
         self._warnings = len(session.report.warnings)
-        if session.state is not self._state or now_s >= self._next_s:
-            self._state, self._next_s = session.state, now_s + _PROGRESS_INTERVAL_S
-            text = self._line()
-            if text:
-                _say(text)
+        if session.state is self._state and now_s < self._next_s:
+            return
+        if session.state is not self._state and self._state is State.CAPTURING:
+            self._say_once(_captured_line(session))
+        self._state, self._next_s = session.state, now_s + _PROGRESS_INTERVAL_S
+        self._say_once(_line(session))
 
-    def _line(self) -> str:
-        report = self._session.report
-        if self._session.state is State.CAPTURING:
-            return (
-                f"capture {report.step}/{report.steps}" if report.steps else "capture: looking at the scene"
-            )
-        if self._session.state is State.FITTING:
-            if not report.steps:
-                return "fit: starting the engine"
-            return (
-                f"fit {report.step}/{report.steps}: {report.psnr_db:.1f} dB, {report.splats} splats, "
-                f"{report.seconds_left:.0f} s left"
-            )
-        return self._session.state.value if self._session.state is not State.FAILED else ""
+    def _say_once(self, text: str) -> None:
+        if text and text != self._last:
+            _say(text)
+            self._last = text
+
+
+def _captured_line(session: Session) -> str:
+    seconds = session.report.seconds.get("capture")
+    return "" if seconds is None else f"captured {session.report.views} views in {seconds:.1f} s"
+
+
+def _line(session: Session) -> str:
+    report = session.report
+    if session.state is State.CAPTURING:
+        return f"capture {report.step}/{report.steps}" if report.steps else "capture: looking at the scene"
+    if session.state is State.FITTING and report.steps:
+        figures = f"{report.psnr_db:.1f} dB, {report.splats} splats, {report.seconds_left:.0f} s left"
+        return f"fit {report.step}/{report.steps}: {figures}"
+    if session.state is State.FINISHED and "fit" in report.seconds:
+        quality = "" if report.test_psnr_db is None else f", {report.test_psnr_db:.2f} dB on held-out views"
+        return f"fitted {report.splats} splats in {report.seconds['fit']:.1f} s{quality}"
+    words = {State.FITTING: "fit: starting the engine", State.PAUSED: "paused", State.CANCELLED: "cancelled"}
+    return words.get(session.state, "")
 
 
 def _say(text: str) -> None:

@@ -62,6 +62,7 @@ class Report:
 
     Attributes:
         step, steps: Of the part that is running: views captured, or steps fitted.
+        views: Views captured.
         loss: Of the last steps.
         psnr_db: On training views of the last steps.
         splats: Present number.
@@ -76,6 +77,7 @@ class Report:
 
     step: int = 0
     steps: int = 0
+    views: int = 0
     loss: float = 0.0
     psnr_db: float = 0.0
     splats: int = 0
@@ -191,6 +193,7 @@ class Session:
             step = next(self._capture, None)
             if step is not None:
                 self.report.step, self.report.steps = step
+                self.report.views = self.report.steps
                 return
             self.report.seconds["capture"] = self._clock() - self._since_s
         self._capture = None
