@@ -19,6 +19,8 @@ from splat_engine.formats.errors import UserError
 
 _INVISIBLE = {"EMPTY", "LIGHT", "CAMERA", "SPEAKER", "LIGHT_PROBE", "ARMATURE", "LATTICE"}
 _MESHABLE = {"CURVE", "SURFACE", "FONT", "META"}
+FARTHEST = 1e9
+"""Coordinates beyond are no place: Blender stores an infinite one as 3.4e38."""
 _MAX_HAIRS = 4000
 _DIRECTIONS: NDArray[np.float32] = np.array(
     [(x, y, z) for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1) if (x, y, z) != (0, 0, 0)],
@@ -86,7 +88,7 @@ def collect_bodies(
         shape = shapes[key]
         assert shape is not None
         world = np.einsum("nij,kj->nki", stack[:, :3, :3], shape) + stack[:, None, :3, 3]
-        finite = np.isfinite(world).all(axis=(1, 2))
+        finite = (np.abs(world) < FARTHEST).all(axis=(1, 2))
         chunks.append(world[finite].astype(np.float32))
         bodies.names += [name for name, good in zip(names[key], finite, strict=True) if good]
     if chunks:
@@ -132,7 +134,7 @@ def _vectors(collection: Any, name: str) -> NDArray[np.float32]:
 
 def _support_points(points: NDArray[np.float32]) -> NDArray[np.float32] | None:
     """Returns [26, 3] those of the points that reach farthest along each direction, or None without any."""
-    points = points[np.isfinite(points).all(axis=1)]
+    points = points[(np.abs(points) < FARTHEST).all(axis=1)]
     if not len(points):
         return None
     return points[np.argmax(points @ _DIRECTIONS.T, axis=0)]

@@ -27,6 +27,8 @@ STRAY_RATIO = 8.0
 STRAY_SHARE = 0.05
 """... if all such bodies together are no more than this share of the sizes of all."""
 _SENSOR_MM = 36.0
+_LATTICE_TURNS, _TURNED_UP_TO = 16, 2000
+"""How many turns of the held-out lattice are tried, and up to how many views: beyond, any turn is good."""
 
 
 @dataclass(frozen=True)
@@ -316,15 +318,31 @@ def spread_held_out(directions: Float, every: int) -> NDArray[np.intp]:
     order = np.arange(count)
     if wanted == 0 or wanted == count:
         return order
-    z = np.sort(directions[:, 2])
-    half_step = (z[-1] - z[0]) / (2 * wanted)
-    lattice = _cap(wanted, float(z[0]) + half_step / 2, float(z[-1]) - half_step / 2, 0.4)
-    free = np.ones(count, bool)
-    chosen = []
-    for direction in lattice:
-        nearest = int(np.argmax(np.where(free, directions @ direction, -np.inf)))
-        free[nearest] = False
-        chosen.append(nearest)
-    order[places] = np.array(chosen)
-    order[~places] = np.flatnonzero(free)
+    turns = np.linspace(0, 2, _LATTICE_TURNS) if count <= _TURNED_UP_TO else [0.0]
+    choices = [_nearest_to_lattice(directions, wanted, float(turn)) for turn in turns]
+    chosen = (
+        choices[0] if len(choices) == 1 else max(choices, key=lambda c: _least_angle_cosine(directions[c]))
+    )
+    order[places] = chosen
+    order[~places] = np.setdiff1d(np.arange(count), chosen)
     return order
+
+
+def _nearest_to_lattice(directions: Float, wanted: int, turn_rad: float) -> NDArray[np.intp]:
+    """Returns the numbers of ``wanted`` views, each the nearest free one to a point of an even lattice."""
+    z = np.sort(directions[:, 2])
+    inset = (z[-1] - z[0]) / (4 * wanted)
+    lattice = _cap(wanted, float(z[0]) + inset, float(z[-1]) - inset, turn_rad)
+    free = np.ones(len(directions), bool)
+    chosen = np.empty(wanted, np.intp)
+    for number, direction in enumerate(lattice):
+        chosen[number] = np.argmax(np.where(free, directions @ direction, -np.inf))
+        free[chosen[number]] = False
+    return chosen
+
+
+def _least_angle_cosine(directions: Float) -> float:
+    """Returns minus the cosine of the least angle between any two: larger is better spread."""
+    cosines = directions @ directions.T
+    np.fill_diagonal(cosines, -1)
+    return -float(cosines.max())
