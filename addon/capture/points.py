@@ -23,6 +23,8 @@ ALPHA_LEAST = 0.5
 _SAMPLES_PER_POINT = 6
 """Pixels gathered for each point kept: enough for the merge to even out surfaces seen often and rarely."""
 _BISECTIONS = 24
+_AGREEING = 0.9
+"""Length of a mean of unit normals above which they face one way."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 def merge_samples(samples: Samples, most: int) -> Points:
     """Merges samples into at most ``most`` points, and nearly that many where there are enough.
 
-    Samples in one cube of space become their mean. A cube's side grows with the pixel's footprint, in powers of
+    Samples in one cube of space become one. A cube's side grows with the pixel's footprint, in powers of
     two, so that a ground that reaches to the horizon does not coarsen what stands in front of the camera.
     """
     if len(samples.points) <= most:
@@ -117,22 +119,20 @@ def _keys(relative: NDArray[np.float64], level: NDArray[np.float32], side: float
 
 
 def _means(points: Points, keys: NDArray[np.uint64]) -> Points:
-    _, first, inverse, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    """Returns a point for each key: the sample nearest to the mean, which lies on the surface, in the mean colour."""
+    _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
 
     def mean(values: NDArray[np.float32]) -> NDArray[np.float64]:
         sums = np.stack([np.bincount(inverse, values[:, axis], len(counts)) for axis in range(3)], axis=1)
         return sums / counts[:, None]
 
+    distance = ((points.positions - mean(points.positions)[inverse]) ** 2).sum(axis=1)
+    by_key_then_distance = np.lexsort((distance, inverse))
+    nearest = by_key_then_distance[np.concatenate([[0], np.cumsum(counts)[:-1]])]
     normals = mean(points.normals)
-    two_sided = (
-        np.linalg.norm(normals, axis=1) < 0.3
-    )  # a thin sheet seen from both sides: its mean means nothing
-    normals[two_sided] = points.normals[first[two_sided]]
-    return Points(
-        mean(points.positions).astype(np.float32),
-        mean(points.colors).astype(np.float32),
-        _unit(normals.astype(np.float32)),
-    )
+    edge = np.linalg.norm(normals, axis=1) < _AGREEING  # an edge, or both sides of a sheet: the mean is no normal
+    normals[edge] = points.normals[nearest[edge]]
+    return Points(points.positions[nearest], mean(points.colors).astype(np.float32), _unit(normals.astype(np.float32)))
 
 
 def gather_points(views: Sequence[tuple[Path, Camera]], most: int, seed: int = 0) -> tuple[Points, int]:
