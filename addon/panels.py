@@ -13,7 +13,10 @@ from . import properties, running, scene
 from .session import State
 
 _MAIN_SETTINGS = (("capture", ("rig", "views", "resolution", "samples")), ("fit", ("steps", "max_splats")))
-_LINE_CHARACTERS = 42
+_LINE_CHARACTERS = 30
+"""Where there is no region to measure."""
+_CHARACTER_PX, _BORDER_PX = 7.0, 70
+"""Of the interface's font and of panel, box and icon, at a scale of 1."""
 
 
 class _Sidebar:
@@ -45,7 +48,7 @@ class SPLATFIT_PT_main(_Sidebar, bpy.types.Panel):
         buttons.operator("splatfit.fit", icon="PLAY")
         buttons.operator("splatfit.capture", icon="RENDER_STILL")
         if job is not None:
-            _draw_ending(self.layout, job)
+            _draw_ending(self.layout, job, _line_characters(context))
 
 
 class SPLATFIT_PT_files(_Sidebar, bpy.types.Panel):
@@ -61,7 +64,7 @@ class SPLATFIT_PT_files(_Sidebar, bpy.types.Panel):
         buttons.operator("splatfit.import_ply", icon="IMPORT")
         buttons.operator("splatfit.export_ply", icon="EXPORT")
         if scene.is_splat_object(context.object):
-            _draw_origin(self.layout, context.object)
+            _draw_origin(self.layout, context.object, _line_characters(context))
 
 
 class _SettingsPanel(_Sidebar):
@@ -123,13 +126,13 @@ def _draw_progress(layout: Any, job: running.Running) -> None:
     layout.label(text="Esc cancels", icon="INFO")
 
 
-def _draw_ending(layout: Any, job: running.Running) -> None:
+def _draw_ending(layout: Any, job: running.Running, width: int) -> None:
     session, report = job.session, job.session.report
     box = layout.box()
     if session.error is not None:
         box.alert = True
-        _draw_text(box, session.error.headline, "ERROR")
-        _draw_text(box, session.error.hint)
+        _draw_text(box, session.error.headline, width, "ERROR")
+        _draw_text(box, session.error.hint, width)
         return
     if session.state is State.CANCELLED:
         box.label(text="Cancelled", icon="CANCEL")
@@ -140,23 +143,31 @@ def _draw_ending(layout: Any, job: running.Running) -> None:
     for name, seconds in report.seconds.items():
         box.label(text=f"{name.title()}: {_duration(seconds)}")
     for note in (*report.warnings, *job.notes):
-        _draw_text(box, note, "ERROR")
+        _draw_text(box, note, width, "ERROR")
 
 
-def _draw_origin(layout: Any, object: Any) -> None:
+def _draw_origin(layout: Any, object: Any, width: int) -> None:
     made = scene.get_provenance(object)
     box = layout.box()
     box.label(text=object.name, icon="POINTCLOUD_DATA")
     if made.run:
-        _draw_text(box, f"From {made.run}")
+        _draw_text(box, f"From {made.run}", width)
     if made.psnr_db is not None:
         box.label(text=f"{made.psnr_db:.1f} dB on held-out views")
 
 
-def _draw_text(layout: Any, text: str, icon: str = "NONE") -> None:
+def _line_characters(context: Any) -> int:
+    """Returns how many characters a line of the sidebar holds."""
+    if context.region is None:
+        return _LINE_CHARACTERS
+    width = context.region.width / context.preferences.system.ui_scale
+    return max(12, int((width - _BORDER_PX) / _CHARACTER_PX))
+
+
+def _draw_text(layout: Any, text: str, width: int, icon: str = "NONE") -> None:
     """Draws a text over as many lines as it needs; a label is one line."""
     column = layout.column(align=True)
-    lines = [line for part in text.splitlines() for line in textwrap.wrap(part, _LINE_CHARACTERS)]
+    lines = [line for part in text.splitlines() for line in textwrap.wrap(part, width)]
     for number, line in enumerate(lines):
         column.label(text=line, icon=icon if number == 0 else "BLANK1" if icon != "NONE" else "NONE")
 

@@ -120,7 +120,6 @@ class SPLATFIT_OT_capture(_Follows, bpy.types.Operator):
 
     bl_idname = "splatfit.capture"
     bl_label = "Capture"
-    bl_options = {"REGISTER"}
 
     def make_session(self, context: Any) -> Session:
         """Returns a session that captures."""
@@ -132,7 +131,7 @@ class SPLATFIT_OT_fit(_Follows, bpy.types.Operator):
 
     bl_idname = "splatfit.fit"
     bl_label = "Fit Splats"
-    bl_options = {"REGISTER", "UNDO"}
+    bl_options = {"UNDO"}  # not REGISTER: a panel to adjust the last operation would fit all over again
 
     use_capture: bpy.props.BoolProperty(  # type: ignore[valid-type]
         name="Use Capture", description="Fit to the capture that is there, as it is", default=False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import bpy
@@ -85,7 +86,7 @@ def test_result_is_shown():
     done.notes = ["Left out 2 of 20 splats."]
     texts = draw(panels.SPLATFIT_PT_main).texts()
     assert {"31.2 dB on held-out views", "Fit: 1 min 1 s"} <= set(texts)
-    assert {"One view is black.", "Left out 2 of 20 splats."} <= set(texts)
+    assert {"One view is black.", "Left out 2 of 20 splats."} <= set(texts)  # each fits a line
     running.forget()
     job(State.CANCELLED)
     assert "Cancelled" in draw(panels.SPLATFIT_PT_main).texts()
@@ -135,3 +136,20 @@ def test_fake_layout_refuses_what_blender_would():
             call()
     with pytest.raises((KeyError, AttributeError)):
         layout.operator("splatfit.no_such_operator")
+
+
+@pytest.mark.parametrize(
+    "width_px, scale, longest", [(300, 1.0, 32), (600, 2.0, 32), (500, 1.0, 61), (10, 1.0, 12)]
+)
+def test_lines_follow_the_sidebars_width(width_px, scale, longest):
+    """Long words of an error break where the sidebar ends, also on a high-resolution screen."""
+    failed = job(State.FAILED)
+    failed.session.error = UserError("word " * 60, "")
+    system = SimpleNamespace(ui_scale=scale)
+    context = SimpleNamespace(
+        region=SimpleNamespace(width=width_px),
+        preferences=SimpleNamespace(system=system),
+        scene=bpy.context.scene,
+    )
+    lines = [line for line in draw(panels.SPLATFIT_PT_main, context).texts() if line.startswith("word")]
+    assert longest - 6 <= max(map(len, lines)) <= longest and sum(line.count("word") for line in lines) == 60
