@@ -82,7 +82,7 @@ def make_classes() -> list[Any]:
     groups = {name: _group_class(name, settings) for name, settings in GROUPS.items()}
     root: Any = type("SPLATFIT_PG_scene", (bpy.types.PropertyGroup,), {"__doc__": "All that a scene says."})
     root.__annotations__ = {name: bpy.props.PointerProperty(type=group) for name, group in groups.items()}
-    folder = {"subtype": "DIR_PATH", "default": ""}
+    folder: dict[str, Any] = {"subtype": "DIR_PATH", "default": ""}
     root.__annotations__["capture_directory"] = bpy.props.StringProperty(
         name="Capture Folder", description="Where the views go; empty: beside the .blend file", **folder
     )
