@@ -20,6 +20,10 @@ _NO_NATIVE_SPLATS = (
     "This Blender draws no splats itself (5.3 and later do): they are shown as ellipsoids of their constant "
     "colour. For Cycles, raise Render > Light Paths > Max Bounces > Transparent to 128 or more."
 )
+_CLASSIC = (
+    'These splats were fitted to web viewers (look "classic"): Blender blends in linear light and shows '
+    "translucent parts differently."
+)
 
 
 @dataclass(frozen=True)
@@ -43,10 +47,10 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Added:
-    """What ``add_splats`` made.
+    """What ``add_splats`` made, or ``replace_splats`` filled anew.
 
     Attributes:
-        object: The new object.
+        object: The object.
         count: How many splats it has.
         dropped: How many splats were left out, because they are not finite.
         notes: What a person should know.
@@ -77,9 +81,16 @@ def add_splats(
     Raises:
         UserError: No splat is left that could be drawn.
     """
-    drawable, dropped = _drawable(splats)
+    drawable, notes = _drawable(splats)
     object = point_cloud.new_object(name, encoding.attributes_of(drawable))
-    notes = [] if not dropped else [_dropped_note(dropped, len(splats))]
+    scene.collection.objects.link(object)
+    return _finished(object, splats, drawable, provenance, notes)
+
+
+def _finished(
+    object: Any, splats: Splats, drawable: Splats, provenance: Provenance | None, notes: list[str]
+) -> Added:
+    """Gives an object that holds ``drawable`` what else belongs to it, and puts the notes together."""
     far = encoding.count_far(drawable)
     if far:
         notes.append(_far_note(far))
@@ -88,40 +99,34 @@ def add_splats(
         notes.append(_NO_NATIVE_SPLATS)
     formation = (provenance.formation if provenance else "") or splats.metadata.get("formation", "")
     if formation == "classic":
-        notes.append(
-            'These splats were fitted to web viewers (look "classic"): Blender blends in linear light and '
-            "shows translucent parts differently."
-        )
+        notes.append(_CLASSIC)
     if provenance is not None:
         set_provenance(object, provenance)
-    scene.collection.objects.link(object)
-    return Added(object, len(drawable), dropped, tuple(notes))
+    return Added(object, len(drawable), len(splats) - len(drawable), tuple(notes))
 
 
-def replace_splats(object: bpy.types.Object, splats: Splats) -> int:
+def replace_splats(object: Any, splats: Splats, provenance: Provenance | None = None) -> Added:
     """Replaces the splats of an object that ``add_splats`` made; its transform and materials stay.
 
     Args:
         object: A point-cloud object.
         splats: The new cloud, in the object's own space.
-
-    Returns:
-        How many splats were left out, because they are not finite.
+        provenance: Which run made it; None: what the object says stays.
 
     Raises:
         UserError: The object is no local point cloud, or no splat is left that could be drawn.
     """
-    if object.type != "POINTCLOUD" or object.data.library is not None:  # type: ignore[union-attr]
+    if object.type != "POINTCLOUD" or object.data.library is not None:
         raise UserError(
             f"{object.name!r} is not a point cloud of this file.", "Select a splat object of this file."
         )
-    drawable, dropped = _drawable(splats)
+    drawable, notes = _drawable(splats)
     attributes = encoding.attributes_of(drawable)
     if point_cloud.can_resize():
-        point_cloud.fill(object.data, attributes)  # type: ignore[arg-type]
+        point_cloud.fill(object.data, attributes)
     else:
         _swap_data(object, attributes)
-    return dropped
+    return _finished(object, splats, drawable, provenance, notes)
 
 
 def read_splats(
@@ -158,11 +163,14 @@ def is_splat_object(object: bpy.types.Object | None) -> bool:
     return all(name in attributes for name in encoding.REQUIRED)
 
 
-def set_provenance(object: bpy.types.Object, provenance: Provenance) -> None:
+def set_provenance(object: Any, provenance: Provenance) -> None:
     """Writes which run made an object into its custom properties."""
     for name, value in asdict(provenance).items():
+        key = _PROPERTY_PREFIX + name
         if value is not None:
-            object[_PROPERTY_PREFIX + name] = value
+            object[key] = value
+        elif key in object:
+            del object[key]
 
 
 def get_provenance(object: bpy.types.Object) -> Provenance:
@@ -182,16 +190,14 @@ def _provenance_values(object: bpy.types.Object) -> dict[str, Any]:
     return {name: value for name, value in values.items() if isinstance(value, kinds[name])}
 
 
-def _drawable(splats: Splats) -> tuple[Splats, int]:
+def _drawable(splats: Splats) -> tuple[Splats, list[str]]:
+    """Returns the splats that can be drawn, and what is to be told of the others."""
     drawable, dropped = encoding.drop_undrawable(splats)
     if not len(drawable):
         reason = f"none of its {dropped} splats is finite" if dropped else "it holds no splats"
         raise UserError(f"There is nothing to draw: {reason}.", "Choose other splats, or fit anew.")
-    return drawable, dropped
-
-
-def _dropped_note(dropped: int, count: int) -> str:
-    return f"Left out {dropped} of {count} splats that are not finite."
+    notes = [f"Left out {dropped} of {len(splats)} splats that are not finite."] if dropped else []
+    return drawable, notes
 
 
 def _far_note(far: int) -> str:

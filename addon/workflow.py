@@ -14,12 +14,12 @@ from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import CaptureSettings, RunSettings
 from splat_engine.formats.splat_ply import read_splat_ply
+from splat_engine.formats.splats import Splats
 
 from . import engine_process
 from .capture.capture import capture_steps
-from .scene import Added, Provenance, add_splats
+from .scene import Added, Provenance, add_splats, get_provenance, is_splat_object, replace_splats
 from .session import Session
-from .version import version
 
 ORIGINAL_TYPES = {
     "MESH",
@@ -103,7 +103,13 @@ def capture_session(request: FitRequest) -> Session:
 
 
 def _capture_steps(request: FitRequest, warnings: list[str]) -> Iterator[tuple[int, int]]:
-    """Captures step by step for a session: yields views done and views in all; closing it puts the scene back."""
+    """Captures step by step for a session: yields views done and views in all; closing it puts the scene back.
+
+    What this run made before is hidden meanwhile: splats are fitted to the scene, not to their own picture.
+    """
+    earlier = [item for item in results_of(request.scene, request.run_directory) if not item.hide_render]
+    for item in earlier:
+        item.hide_render = True
     steps = capture_steps(request.scene, request.capture, request.capture_directory)
     try:
         while True:
@@ -113,10 +119,18 @@ def _capture_steps(request: FitRequest, warnings: list[str]) -> Iterator[tuple[i
         warnings += ending.value.notes
     finally:
         steps.close()
+        for item in earlier:
+            item.hide_render = False
+
+
+def results_of(scene: Any, run: Path) -> list[Any]:
+    """Returns the objects of a scene that a run made."""
+    origin = str(run.resolve())
+    return [item for item in scene.objects if is_splat_object(item) and get_provenance(item).run == origin]
 
 
 def import_run(scene: bpy.types.Scene, run: RunDirectory, psnr_db: float | None = None) -> Added:
-    """Brings a run's result into a scene.
+    """Brings a run's result into a scene; an object that the same run made before gets the new splats.
 
     Args:
         scene: Where the object goes.
@@ -128,35 +142,41 @@ def import_run(scene: bpy.types.Scene, run: RunDirectory, psnr_db: float | None 
     """
     if not run.splats.is_file():
         raise UserError(f"The run {run.root} has no result yet.", "Finish the fit first.")
-    return import_ply(scene, run.splats, psnr_db=psnr_db, source=run.root)
+    splats, _, notes = read_splat_ply(run.splats)
+    provenance = _provenance(splats, run.root, psnr_db)
+    earlier = [item for item in results_of(scene, run.root) if item.type == "POINTCLOUD"]
+    if earlier:
+        added = replace_splats(earlier[0], splats, provenance)
+    else:
+        origin = run.root.resolve()
+        added = add_splats(splats, scene, f"Splats {origin.parent.name}/{origin.name}", provenance)
+    return replace(added, notes=(*notes, *added.notes))
 
 
-def import_ply(
-    scene: bpy.types.Scene, path: Path, *, psnr_db: float | None = None, source: Path | None = None
-) -> Added:
-    """Brings the splats of a PLY file into a scene.
+def import_ply(scene: bpy.types.Scene, path: Path) -> Added:
+    """Brings the splats of a PLY file into a scene, as an object of its own.
 
     Args:
         scene: Where the object goes.
         path: The file.
-        psnr_db: On held-out views, if known.
-        source: What the object is named after; None: the file.
 
     Raises:
         UserError: The file is missing or damaged, or holds nothing to draw.
     """
     splats, _, notes = read_splat_ply(path)
-    origin = (source or path).resolve()
-    name = f"Splats {origin.parent.name}/{origin.name}" if source else origin.stem
-    provenance = Provenance(
-        run=str(origin),
-        formation=splats.metadata.get("formation", ""),
-        version=splats.metadata.get("version", "") or (version() if source else ""),
+    added = add_splats(splats, scene, path.stem, _provenance(splats, path, None))
+    return replace(added, notes=(*notes, *added.notes))
+
+
+def _provenance(splats: Splats, origin: Path, psnr_db: float | None) -> Provenance:
+    said = splats.metadata
+    return Provenance(
+        run=str(origin.resolve()),
+        formation=said.get("formation", ""),
+        version=said.get("version", ""),
         splats=len(splats),
         psnr_db=psnr_db,
     )
-    added = add_splats(splats, scene, name, provenance)
-    return replace(added, notes=(*notes, *added.notes))
 
 
 def hide_originals(scene: Any, view_layer: Any, kept: Any) -> tuple[str, ...]:

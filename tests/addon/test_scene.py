@@ -251,7 +251,8 @@ def test_replace(count, degree):
     name = object.data.name
     broken = cloud(count + 1, degree, seed=9)
     broken.means[-1] = np.nan
-    assert scene.replace_splats(object, broken) == 1
+    replaced = scene.replace_splats(object, broken)
+    assert (replaced.object, replaced.count, replaced.dropped) == (object, count, 1)
     assert_same(scene.read_splats(object), broken.select(np.arange(count)))
     assert object.location.x == 5 and object.data.name == name
     assert [m.name for m in object.data.materials] == ["Mine"]

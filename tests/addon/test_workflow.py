@@ -1,0 +1,158 @@
+"""addon.workflow: what a fit does to the scene before and after the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import bpy
+import numpy as np
+import pytest
+
+from addon import scene, workflow
+from addon.session import State
+from splat_engine.formats.capture import read_capture
+from splat_engine.formats.errors import UserError
+from splat_engine.formats.exr import read_passes
+from splat_engine.formats.run import RunDirectory
+from splat_engine.formats.settings import CaptureSettings
+from splat_engine.formats.splat_ply import write_splat_ply
+from tests.addon.clouds import cloud
+
+TINY = CaptureSettings(views=3, resolution=24, samples=1, hold_out=0, points=100)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    made = RunDirectory.create(tmp_path / "fits" / "first")
+    splats = cloud(30)
+    splats.metadata |= {"formation": "blender", "version": "0.1.0"}
+    write_splat_ply(made.splats, splats)
+    return made
+
+
+def request(tmp_path: Path, run: RunDirectory) -> workflow.FitRequest:
+    return workflow.FitRequest(bpy.context.scene, tmp_path / "capture", run.root, capture=TINY)
+
+
+def capture(request: workflow.FitRequest) -> Any:
+    session = workflow.capture_session(request)
+    session.start()
+    while session.poll():
+        pass
+    assert session.state is State.FINISHED, session.error
+    return session
+
+
+def test_result_says_where_it_is_from(run):
+    """Name and custom properties of the object name the run, its look, version and quality."""
+    added = workflow.import_run(bpy.context.scene, run, 30.5)
+    assert added.object.name == "Splats fits/first"
+    assert scene.get_provenance(added.object) == scene.Provenance(
+        run=str(run.root.resolve()), formation="blender", version="0.1.0", splats=30, psnr_db=30.5
+    )
+
+
+def test_second_result_of_a_run_replaces_the_first(run):
+    """Fitting again into the same run fills the same object, where the user has put it; its quality is the new one."""
+    first = workflow.import_run(bpy.context.scene, run, 30.5).object
+    first.location.x = 4
+    write_splat_ply(run.splats, cloud(12, degree=1))
+    second = workflow.import_run(bpy.context.scene, run)
+    assert second.object == first and second.count == 12 and first.location.x == 4
+    assert scene.get_provenance(first).psnr_db is None and scene.get_provenance(first).splats == 12
+    assert len(scene.read_splats(first)) == 12 and len(bpy.data.objects) == 1
+
+
+def test_run_without_a_result_is_told(tmp_path):
+    """A run that is not finished has nothing to import."""
+    with pytest.raises(UserError, match="has no result yet"):
+        workflow.import_run(bpy.context.scene, RunDirectory.create(tmp_path))
+
+
+def test_capture_does_not_see_its_own_splats(run, tmp_path):
+    """What the run made before is not in the picture of the scene it is fitted to; it is shown again afterwards."""
+    bpy.ops.mesh.primitive_cube_add(size=0.5)
+    object = workflow.import_run(bpy.context.scene, run).object
+    object.scale = (5, 5, 5)
+    asked = request(tmp_path, run)
+    capture(asked)
+    alone = [
+        read_passes(asked.capture_directory / v.exr, ("color",))["color"][..., 3].sum() for v in views(asked)
+    ]
+    assert not object.hide_render
+    bpy.data.objects.remove(object)
+    capture(asked)
+    np.testing.assert_allclose(
+        [
+            read_passes(asked.capture_directory / v.exr, ("color",))["color"][..., 3].sum()
+            for v in views(asked)
+        ],
+        alone,
+    )
+
+
+def views(asked: workflow.FitRequest) -> Any:
+    return read_capture(asked.capture_directory).views
+
+
+def test_cancelled_capture_puts_everything_back(run, tmp_path):
+    """Cancelled after the first step, the scene's settings and the hidden object are as before."""
+    bpy.ops.mesh.primitive_cube_add(size=0.5)
+    object = workflow.import_run(bpy.context.scene, run).object
+    render: Any = bpy.context.scene.render
+    before = (render.engine, render.resolution_x, render.filepath, render.film_transparent)
+    session = workflow.capture_session(request(tmp_path, run))
+    session.start()
+    session.poll()
+    assert object.hide_render
+    session.cancel()
+    assert before == (render.engine, render.resolution_x, render.filepath, render.film_transparent)
+    assert not object.hide_render and bpy.context.scene.camera is None
+
+
+def test_warnings_of_the_capture_arrive(run, tmp_path):
+    """A capture that sees nothing warns, and the session passes it on."""
+    bpy.ops.mesh.primitive_cube_add(size=0.5)
+    bpy.context.object.visible_camera = False
+    session = workflow.capture_session(request(tmp_path, run))
+    session.start()
+    while session.poll():
+        pass
+    assert session.report.warnings or session.error is not None
+
+
+def test_originals_are_hidden_and_lights_stay(run):
+    """hide_originals hides what the splats replace, in viewport and render, and nothing else."""
+    bpy.ops.mesh.primitive_cube_add()
+    bpy.ops.object.light_add(type="SUN")
+    bpy.ops.object.camera_add()
+    excluded = bpy.data.collections.new("Excluded")
+    bpy.context.scene.collection.children.link(excluded)
+    excluded.objects.link(bpy.data.objects.new("Elsewhere", bpy.data.meshes.new("Elsewhere")))
+    bpy.context.view_layer.layer_collection.children["Excluded"].exclude = True
+    kept = workflow.import_run(bpy.context.scene, run).object
+    notes = workflow.hide_originals(bpy.context.scene, bpy.context.view_layer, kept)
+    hidden = {item.name for item in bpy.data.objects if item.hide_render}
+    assert hidden == {"Cube", "Elsewhere"} and notes == ()
+    assert bpy.data.objects["Cube"].hide_get() and not kept.hide_get()
+
+
+def test_linked_objects_cannot_be_hidden_and_are_told(run, tmp_path):
+    """An object of another file cannot be changed here: the note names it."""
+    bpy.ops.mesh.primitive_cube_add()
+    bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "library.blend"))
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    with bpy.data.libraries.load(str(tmp_path / "library.blend"), link=True) as (_, wanted):
+        wanted.objects = ["Cube"]
+    bpy.context.scene.collection.objects.link(bpy.data.objects["Cube"])
+    kept = workflow.import_run(bpy.context.scene, run).object
+    (note,) = workflow.hide_originals(bpy.context.scene, bpy.context.view_layer, kept)
+    assert "Cube" in note
+
+
+def test_folder_beside_the_file(tmp_path):
+    """Captures and runs go beside the .blend; an unsaved file has no beside."""
+    assert workflow.default_folder(str(tmp_path / "a.blend")) == tmp_path / "a.splatfit"
+    with pytest.raises(UserError, match="never saved"):
+        workflow.default_folder("")
