@@ -112,14 +112,19 @@ def test_cancelled_capture_puts_everything_back(run, tmp_path):
 
 
 def test_warnings_of_the_capture_arrive(run, tmp_path):
-    """A capture that sees nothing warns, and the session passes it on."""
+    """An unlit scene gives black views: the capture's warning reaches the session's report."""
     bpy.ops.mesh.primitive_cube_add(size=0.5)
-    bpy.context.object.visible_camera = False
+    session = capture(request(tmp_path, run))
+    assert any("black" in warning for warning in session.report.warnings)
+
+
+def test_error_of_the_capture_arrives(run, tmp_path):
+    """A scene with nothing to render fails the session, in words."""
     session = workflow.capture_session(request(tmp_path, run))
     session.start()
     while session.poll():
         pass
-    assert session.report.warnings or session.error is not None
+    assert session.state is State.FAILED and session.error is not None and session.error.hint
 
 
 def test_originals_are_hidden_and_lights_stay(run):
