@@ -157,6 +157,12 @@ def test_wrong_command_lines(capfd):
     assert "--capture-target" in shown and "--densify-gradient" in shown and "Splatfit 0." in shown
 
 
+def test_blenders_own_command_is_the_same(ply, tmp_path):
+    """``blender --command splatfit ...`` hands over its arguments and returns the exit code."""
+    assert headless.blender_command(["import", str(ply), "--out", str(tmp_path / "r.blend")]) == 0
+    assert headless.blender_command(["import", str(ply), "--out", str(tmp_path / "r.ply")]) == 1
+
+
 def test_failure_of_ours_is_not_dressed_up(ply, tmp_path, monkeypatch, capfd):
     """A bug ends with exit code 3 and its traceback: it must be reported."""
     monkeypatch.setattr(headless.workflow, "import_ply", lambda *a: 1 / 0)

@@ -223,6 +223,29 @@ def test_closed_pipe_saves_and_resumes(start):
     assert first[0] > 0
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_interrupted_command_can_be_resumed(loop, tmp_path):
+    """Ctrl-C ends command and engine with code 130 and a checkpoint, without a result; --resume goes on from there."""
+    run, out = tmp_path / "run", tmp_path / "result.blend"
+    words = ["-m", "addon", "fit", loop.scene, "--out", out, "--capture", loop.capture, "--use-capture"]
+    words += ["--run", run, "--max-splats", 3000, "--strategy", "none"]
+    command = [sys.executable, *map(str, words), "--steps", "100000"]
+    with subprocess.Popen(
+        command, env=environment(), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if line.startswith("fit ") and "dB" in line)
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert process.returncode == 130, said + rest
+    assert "interrupted" in rest and "Traceback" not in rest
+    assert (run / "checkpoint.pt").is_file() and not out.exists()
+    reached = json.loads((run / "events.jsonl").read_text().splitlines()[-1])["step"]
+    done = blender(*words, "--steps", reached + 20, "--resume", "--json", tmp_path / "again.json")
+    assert done.returncode == 0, done.stderr
+    assert out.is_file() and json.loads((tmp_path / "again.json").read_text())["splats"] > 0
+
+
 def test_engine_complains_in_words(start, loop):
     """A failure of the engine's (a step number that is too low to resume to, a broken view ...) arrives as its words."""
     (broken := loop.root / "broken").mkdir(exist_ok=True)
