@@ -61,9 +61,8 @@ struct Wide {
     Vector v;
 
     Wide() = default;
-    SPLAT_FN Wide(S everywhere) {
-        for (int lane = 0; lane < LANES; ++lane) v[lane] = everywhere;
-    }
+    SPLAT_FN Wide(S everywhere)
+        : v(everywhere - Vector{}) {}  // x - 0: every compiler makes a broadcast of it
     static SPLAT_FN Wide of(Vector vector) {
         Wide result;
         result.v = vector;

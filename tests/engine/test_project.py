@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ from splat_scenes import HEIGHT, WIDTH, camera, geometry, splats, threads
 from torch import Tensor
 
 from splat_engine.ops.project import CAMERA_MODELS, Projected, project
+from splat_engine.ops.reference import project as reference
 from splat_engine.ops.reference.project import rotation_from_quaternion
+from splat_engine.ops.reference.sh import DISTANCE_MIN
 
 MODES = {"none": (0.0, False), "classic": (0.3, False), "antialiased": (0.1, True)}
 both_models = pytest.mark.parametrize("model", CAMERA_MODELS)
@@ -449,3 +453,21 @@ def test_conics_are_positive_definite_down_to_the_thinnest_needle(dtype: torch.d
     eigenvalues = torch.linalg.eigvalsh(kept[:, [0, 1, 1, 2]].reshape(-1, 2, 2).double())
     ratio = (eigenvalues[:, 0] / eigenvalues[:, 1]).sqrt()
     assert float(ratio.min()) < 1 / 1500 and float(ratio.max()) > 0.1
+
+
+def test_reference_and_kernels_share_their_constants() -> None:
+    """The reference, which imports torch alone, has the numbers of csrc/include/constants.h."""
+    header = Path(__file__).resolve().parents[2] / "csrc" / "include" / "constants.h"
+    found = dict(re.findall(r"constexpr double (\w+) = ([-+0-9.e/ ]+);", header.read_text()))
+    names = {
+        "ALPHA_MIN": reference.ALPHA_MIN,
+        "FRUSTUM_MARGIN": reference.FRUSTUM_MARGIN,
+        "QUATERNION_NORM_MIN": reference.QUATERNION_NORM_MIN,
+        "DETERMINANT_MIN": reference.DETERMINANT_MIN_PX4,
+        "CONDITION_MIN": reference.CONDITION_MIN,
+        "COMPENSATION_MIN": reference.COMPENSATION_MIN,
+        "DISTANCE_MIN": DISTANCE_MIN,
+    }
+    for name, value in names.items():
+        numerator, _, denominator = found[name].partition("/")
+        assert float(numerator) / float(denominator or 1) == value, name
