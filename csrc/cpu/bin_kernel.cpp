@@ -148,7 +148,7 @@ struct Cover {
     SPLAT_FN Cover(const Record<T>& r, const Bounds<T>& box, int tile_y, int block_columns) {
         const T inverse = T(1) / r.u_x;
         for (int part = 0; part < PARTS; ++part) {
-            V top;
+            V top{};
             for (int lane = 0; lane < BANDS; ++lane)
                 top[lane] = T((tile_y * BLOCKS + part * BANDS + lane) * Shape::BLOCK_HEIGHT) + T(0.5);
             top = top - r.mean_y;

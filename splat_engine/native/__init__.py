@@ -8,6 +8,16 @@ from splat_engine.native.library import (
     library_path,
     load_library,
     set_num_threads,
+    trim_memory,
 )
 
-__all__ = ["abi_version", "call", "get_num_threads", "isa", "library_path", "load_library", "set_num_threads"]
+__all__ = [
+    "abi_version",
+    "call",
+    "get_num_threads",
+    "isa",
+    "library_path",
+    "load_library",
+    "set_num_threads",
+    "trim_memory",
+]

@@ -75,6 +75,7 @@ class Library:
         handle.splat_set_num_threads.argtypes = [ctypes.c_int32]
         handle.splat_context_free.argtypes = [ctypes.c_void_p]
         handle.splat_context_free.restype = None
+        handle.splat_trim_memory.restype = None
         for op in structs.OPS:
             if handle.splat_args_size(op.encode()) != ctypes.sizeof(structs.structure(op, "f32")):
                 raise UserError(
@@ -164,6 +165,11 @@ def set_num_threads(threads: int) -> None:
 def get_num_threads() -> int:
     """Number of threads that calls use."""
     return int(load_library().handle.splat_get_num_threads())
+
+
+def trim_memory() -> None:
+    """Give back the memory that the library keeps for its next calls (what backward passes still need stays)."""
+    load_library().handle.splat_trim_memory()
 
 
 def isa() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -48,34 +49,49 @@ def test_kernels_are_compiled_once_for_each_instruction_set(tmp_path: Path) -> N
     )
 
 
-@needs_sources
-def test_only_what_changed_is_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second build compiles nothing; a changed source compiles that one, and what holds the fingerprint."""
-    root = tmp_path / "csrc" / "cpu"
-    root.mkdir(parents=True)
-    (root / "a.cpp").write_text('extern "C" int splat_a() { return 1; }\n')
-    (root / "dispatch.cpp").write_text('extern "C" const char* splat_build_id() { return SPLAT_BUILD_ID; }\n')
-    (root / "b_kernel.cpp").write_text("namespace SPLAT_ISA { int b() { return 2; } }\n")
-    compiled: list[str] = []
-    compile_unit = build._compile
+@pytest.fixture
+def recorded_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Sets CXX to a program that only writes its output and a line of a log; the real one would build a C++ library.
 
-    def counted(unit: build.Unit) -> bool:
-        done = compile_unit(unit)
-        if done:
-            compiled.append(unit.object.name)
-        return done
+    Returns:
+        The log: the name of each output.
+    """
+    program, log = tmp_path / "compiler.py", tmp_path / "compiler.log"
+    program.write_text(
+        "import sys, pathlib\n"
+        "out = pathlib.Path(sys.argv[sys.argv.index('-o') + 1])\n"
+        "out.write_bytes(b'object')\n"
+        f"open({str(log)!r}, 'a').write(out.name + '\\n')\n"
+    )
+    monkeypatch.setenv("CXX", shlex.join([sys.executable, str(program)]))
+    return log
 
-    monkeypatch.setattr(build, "_compile", counted)
 
-    def make() -> list[str]:
-        compiled.clear()
-        build.build(build.library_file(tmp_path), tmp_path / "objects", tmp_path / "csrc")
-        return sorted(compiled)
+def test_only_what_changed_is_compiled_again(tmp_path: Path, recorded_compiler: Path) -> None:
+    """A second build runs no compiler; a changed source compiles that one, and what holds the fingerprint."""
+    cpu, library = tmp_path / "csrc" / "cpu", build.library_file(tmp_path)
+    cpu.mkdir(parents=True)
+    for name in ("a.cpp", "dispatch.cpp", "b_kernel.cpp", "b.h"):
+        (cpu / name).write_text("int first;\n")
 
-    assert len(make()) == 2 + len(build.instruction_sets())
-    assert make() == []
-    (root / "a.cpp").write_text('extern "C" int splat_a() { return 3; }\n')
-    assert make() == ["a.base.o", "dispatch.base.o"]
+    def outputs() -> list[str]:
+        recorded_compiler.write_text("")
+        build.build(library, tmp_path / "objects", tmp_path / "csrc")
+        # what is linked first gets a name of its own, so that a library in use is never half written
+        return sorted(
+            name for name in recorded_compiler.read_text().split() if not name.startswith(library.name)
+        )
+
+    kernels = [f"b_kernel.{entry.namespace}.o" for entry in build.instruction_sets()]
+    assert outputs() == ["a.base.o", *kernels, "dispatch.base.o"]
+    assert library.is_file()
+    assert outputs() == [] and recorded_compiler.read_text() == ""
+    (cpu / "a.cpp").write_text("int second;\n")
+    assert outputs() == ["a.base.o", "dispatch.base.o"]
+    (cpu / "b.h").write_text("int second;\n")
+    assert outputs() == ["a.base.o", *kernels, "dispatch.base.o"]
+    library.unlink()
+    assert outputs() == [] and library.is_file()
 
 
 @needs_sources

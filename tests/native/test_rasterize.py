@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from splat_engine import native
 from splat_engine.native.rasterize import Rasterization
 
 VARIANCE_PX2 = 9.0
@@ -85,3 +86,14 @@ def test_wrong_cotangent() -> None:
     result = Rasterization(**one_splat(), width=5, height=5)
     with pytest.raises(ValueError, match=r"v_image: expected shape \[5, 5, 2\]"):
         result.backward(np.zeros((5, 4, 2)))
+
+
+def test_trimming_keeps_what_is_in_use() -> None:
+    """Memory is given back between a forward and its backward, and the gradients are those without."""
+    result = Rasterization(**one_splat(), width=21, height=17)
+    cotangent = np.ones((17, 21, 2))
+    before = result.backward(cotangent)
+    native.trim_memory()
+    after = result.backward(cotangent)
+    assert before.opacities[0] != 0
+    assert all(np.array_equal(first, second) for first, second in zip(before, after, strict=True))
