@@ -49,7 +49,6 @@ struct WideTruth {
     typename WideTypes<S>::Truth bits;
 
     friend SPLAT_FN WideTruth operator&(WideTruth a, WideTruth b) { return {a.bits & b.bits}; }
-    friend SPLAT_FN WideTruth operator|(WideTruth a, WideTruth b) { return {a.bits | b.bits}; }
 };
 
 template <class S>
@@ -92,11 +91,6 @@ struct Wide {
     friend SPLAT_FN Truth operator>(Wide a, Wide b) { return {a.v > b.v}; }
     friend SPLAT_FN Truth operator>=(Wide a, Wide b) { return {a.v >= b.v}; }
     friend SPLAT_FN Truth operator==(Wide a, Wide b) { return {a.v == b.v}; }
-};
-
-template <class S>
-struct LaneOf<Wide<S>> {
-    using Type = S;
 };
 
 template <class S>

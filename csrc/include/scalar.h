@@ -17,12 +17,6 @@
 
 SPLAT_BEGIN_ISA
 
-// The number type of one lane: what is the same for all splats (camera, settings) is kept in it.
-template <class T>
-struct LaneOf {
-    using Type = T;
-};
-
 SPLAT_FN float square_root(float x) { return SPLAT_MATH(sqrtf)(x); }
 SPLAT_FN double square_root(double x) { return SPLAT_MATH(sqrt)(x); }
 SPLAT_FN float exponential(float x) { return SPLAT_MATH(expf)(x); }
