@@ -89,17 +89,22 @@ struct Simd {
     // step, several times the rate of a division.
     static SPLAT_FN V reciprocal(V v) {
 #if defined(__AVX512F__)
-        if constexpr (sizeof(T) == 4 && sizeof(v) == 64) return refine_reciprocal(v, V(_mm512_rcp14_ps(__m512(v))));
+        if constexpr (sizeof(T) == 4 && sizeof(v) == 64)
+            return refine_reciprocal(v, V(_mm512_rcp14_ps(__m512(v))));
 #endif
 #if defined(__AVX2__)
-        if constexpr (sizeof(T) == 4 && sizeof(v) == 32) return refine_reciprocal(v, V(_mm256_rcp_ps(__m256(v))));
+        if constexpr (sizeof(T) == 4 && sizeof(v) == 32)
+            return refine_reciprocal(v, V(_mm256_rcp_ps(__m256(v))));
 #endif
 #if defined(__SSE2__)
-        if constexpr (sizeof(T) == 4 && sizeof(v) == 16) return refine_reciprocal(v, V(_mm_rcp_ps(__m128(v))));
+        if constexpr (sizeof(T) == 4 && sizeof(v) == 16)
+            return refine_reciprocal(v, V(_mm_rcp_ps(__m128(v))));
 #endif
         return T(1) / v;
     }
-    static SPLAT_FN V refine_reciprocal(V v, V estimate) { return estimate + estimate * (T(1) - v * estimate); }
+    static SPLAT_FN V refine_reciprocal(V v, V estimate) {
+        return estimate + estimate * (T(1) - v * estimate);
+    }
 
     static SPLAT_FN bool any(Mask mask) {
 #if defined(__AVX512F__)
