@@ -267,7 +267,7 @@ class _Job:
             bpy.app.version_string,
             view.camera.to_frame(),
             (view.camera.near, view.camera.far, view.frame, self._samples(view), self._seed(number)),
-            asdict(self.stage.options),
+            asdict(replace(self.stage.options, samples=0)),  # the view's own samples stand above
         )
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

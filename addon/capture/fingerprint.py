@@ -203,7 +203,7 @@ def _pieces(struct: Any, depth: int) -> Iterator[bytes]:
     yield _custom_properties(struct)
     if depth == 0:
         return
-    for name, part in nested_structs(struct):
+    for name, part in (*nested_structs(struct), *_embedded_trees(struct)):
         if not _skipped(name) and not isinstance(part, _REACHED_OTHERWISE):
             yield name.encode()
             yield from _pieces(part, depth - 1)
@@ -212,12 +212,19 @@ def _pieces(struct: Any, depth: int) -> Iterator[bytes]:
             yield from _collection_pieces(prop, getattr(struct, prop.identifier), depth)
 
 
+def _embedded_trees(struct: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the node tree that a material, light or world has as a part of itself; the compositor's does not count."""
+    tree = None if isinstance(struct, bpy.types.Scene) else getattr(struct, "node_tree", None)
+    if tree is not None and tree.is_embedded_data:
+        yield "node_tree", tree
+
+
 def _custom_properties(struct: Any) -> bytes:
     """Inputs of geometry nodes, and what drivers may read; the settings of engines are properties like any other."""
     if not isinstance(struct, (bpy.types.ID, bpy.types.Modifier, bpy.types.PropertyGroup)):
         return b""
     try:
-        names = sorted(struct.keys())
+        names = sorted(name for name in struct.keys() if name not in struct.bl_rna.properties)  # noqa: SIM118
     except TypeError:  # this kind of struct takes none
         return b""
     return repr([(name, _plain_custom(struct[name])) for name in names]).encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Start points from what the views see: position, colour and normal passes, merged. Pure numpy."""
+"""Start points from what the views see: depth, colour and normal passes, merged. Pure numpy."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from splat_engine.formats.cameras import Camera
+from splat_engine.formats.conventions import Float
 from splat_engine.formats.exr import read_passes
 from splat_engine.formats.point_ply import Points
 
@@ -23,6 +24,8 @@ ALPHA_LEAST = 0.5
 _SAMPLES_PER_POINT = 6
 """Pixels gathered for each point kept: enough for the merge to even out surfaces seen often and rarely."""
 _BISECTIONS = 24
+_SAME_PLACE = 0.01
+"""Depth and position pass mean one surface if they agree within this share of the distance."""
 _AGREEING = 0.9
 """Length of a mean of unit normals above which they face one way."""
 
@@ -43,35 +46,56 @@ class Samples:
 def view_samples(passes: dict[str, NDArray[np.float32]], camera: Camera, most: int, seed: int) -> Samples:
     """Returns at most ``most`` surface pixels of a view, chosen evenly at random.
 
-    Only pixels with a surface count: alpha at least ``ALPHA_LEAST``, a finite position, depth short of the
-    background's. Colours are divided by alpha. Without position passes there are none.
+    Only pixels with a surface count: alpha at least ``ALPHA_LEAST``, depth short of the background's. Their place is
+    the depth's along the camera's ray, since the position pass is zero where Grease Pencil is drawn; their normal is
+    zero where the position pass disagrees, for it is then another surface's. Colours are divided by alpha.
     """
-    needed = {"color", "position", "depth"}
-    if not needed <= set(passes):
+    if not {"color", "depth"} <= set(passes):
         return _no_samples()
-    color, depth, position = passes["color"], passes["depth"], passes["position"]
-    alpha = color[..., 3]
-    good = (alpha >= ALPHA_LEAST) & (depth > 0) & (depth < NO_HIT_DEPTH)
-    good &= np.isfinite(color).all(axis=-1) & np.isfinite(position).all(axis=-1)
-    good &= np.abs(position).max(axis=-1) < NO_HIT_DEPTH
+    color, depth = passes["color"], passes["depth"]
+    good = (
+        (color[..., 3] >= ALPHA_LEAST)
+        & (depth > 0)
+        & (depth < NO_HIT_DEPTH)
+        & np.isfinite(color).all(axis=-1)
+    )
     chosen = np.flatnonzero(good)
     if len(chosen) > most:
         chosen = np.random.default_rng(seed).choice(chosen, most, replace=False, shuffle=False)
-    flat_color = color.reshape(-1, 4)[chosen]
-    normals = (
-        passes["normal"].reshape(-1, 3)[chosen]
-        if "normal" in passes
-        else np.zeros((len(chosen), 3), np.float32)
-    )
-    distance = depth.reshape(-1)[chosen] if camera.model == "perspective" else 1.0
+    distance = depth.reshape(-1)[chosen].astype(np.float64)
+    positions = _unprojected(camera, chosen, distance)
+    scale = distance if camera.model == "perspective" else np.ones_like(distance)
+    straight = color.reshape(-1, 4)[chosen]
     return Samples(
         Points(
-            positions=position.reshape(-1, 3)[chosen].astype(np.float32),
-            colors=np.maximum(flat_color[:, :3] / flat_color[:, 3:], 0).astype(np.float32),
-            normals=_unit(normals),
+            positions=positions.astype(np.float32),
+            colors=np.maximum(straight[:, :3] / straight[:, 3:], 0).astype(np.float32),
+            normals=_normals_at(passes, chosen, positions, distance),
         ),
-        np.broadcast_to(np.float32(distance / camera.fx), (len(chosen),)).astype(np.float32),
+        (scale / camera.fx).astype(np.float32),
     )
+
+
+def _unprojected(camera: Camera, pixels: NDArray[np.intp], depth: Float) -> Float:
+    """Returns [N, 3] world points at planar depths [N] behind the centres of pixels [N], numbered row by row."""
+    rows, columns = np.divmod(pixels, camera.width)
+    plane = np.stack([(columns + 0.5 - camera.cx) / camera.fx, (rows + 0.5 - camera.cy) / camera.fy], axis=1)
+    if camera.model == "perspective":
+        plane *= depth[:, None]
+    local = np.c_[plane, depth]
+    return local @ camera.world_from_camera[:3, :3].T + camera.position
+
+
+def _normals_at(
+    passes: dict[str, NDArray[np.float32]], chosen: NDArray[np.intp], positions: Float, distance: Float
+) -> NDArray[np.float32]:
+    if not {"normal", "position"} <= set(passes):
+        return np.zeros((len(chosen), 3), np.float32)
+    normals = _unit(passes["normal"].reshape(-1, 3)[chosen])
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(passes["position"].reshape(-1, 3)[chosen] - positions).max(axis=1)
+    normals[~(apart <= _SAME_PLACE * distance)] = 0
+    return normals
 
 
 def _no_samples() -> Samples:
@@ -130,9 +154,13 @@ def _means(points: Points, keys: NDArray[np.uint64]) -> Points:
     by_key_then_distance = np.lexsort((distance, inverse))
     nearest = by_key_then_distance[np.concatenate([[0], np.cumsum(counts)[:-1]])]
     normals = mean(points.normals)
-    edge = np.linalg.norm(normals, axis=1) < _AGREEING  # an edge, or both sides of a sheet: the mean is no normal
+    edge = (
+        np.linalg.norm(normals, axis=1) < _AGREEING
+    )  # an edge, or both sides of a sheet: the mean is no normal
     normals[edge] = points.normals[nearest[edge]]
-    return Points(points.positions[nearest], mean(points.colors).astype(np.float32), _unit(normals.astype(np.float32)))
+    return Points(
+        points.positions[nearest], mean(points.colors).astype(np.float32), _unit(normals.astype(np.float32))
+    )
 
 
 def gather_points(views: Sequence[tuple[Path, Camera]], most: int, seed: int = 0) -> tuple[Points, int]:
@@ -153,7 +181,7 @@ def gather_points(views: Sequence[tuple[Path, Camera]], most: int, seed: int = 0
     gathered, empty = [], 0
     for number, (path, camera) in enumerate(views):
         passes = read_passes(path, ("color", "depth", "normal", "position"))
-        empty += "color" not in passes or not (passes["color"] > 1e-4).any()
+        empty += "color" not in passes or not (passes["color"][..., :3] > 1e-4).any()
         gathered.append(view_samples(passes, camera, share, seed + number))
     merged = merge_samples(_joined(gathered), most)
     log.info("%d start points from %d views", len(merged), len(views))

@@ -13,7 +13,7 @@ from typing import Any
 import bpy
 
 from splat_engine.formats.cameras import Camera
-from splat_engine.formats.errors import UserError
+from splat_engine.formats.errors import FormatError, UserError
 from splat_engine.formats.exr import check_exr
 
 from .cameras import apply_camera
@@ -30,6 +30,7 @@ PASS_PROPERTIES = {
 }
 """Pass of a capture to the view layer's switch."""
 EEVEE_NAMES = ("BLENDER_EEVEE", "BLENDER_EEVEE_NEXT")
+_PASS_SWITCHES = ("use_pass_", "pass_", "denoising_store_")
 MAX_PASS_INDEX = 32767
 _TEMPORARY_NAME = "Splatfit Capture"
 _LOW_DISK_BYTES = 1 << 20
@@ -272,6 +273,9 @@ def _explained(error: UserError | OSError, path: Path) -> UserError:
     if not os.access(folder, os.W_OK):
         hint = "You may not write there: choose another folder, or change its permissions."
         return UserError(f"Cannot write {path}: permission denied.", hint, error)
+    if isinstance(error, FormatError):  # Blender 4.5 only grumbles on the console when a file cannot grow
+        hint = "The disk or your quota may be full: free some space, or choose another folder."
+        return UserError(f"Cannot write {path}: Blender left it incomplete.", hint, error)
     if isinstance(error, UserError) and "cannot save" not in cause:
         return error
     return UserError(f"Cannot write {path}: {cause.strip()}", "Check the folder and the disk.", error)

@@ -191,6 +191,7 @@ class SettingAside:
             if not any(record.differing() for record in self._records):
                 break
         left = [f"{r.struct.bl_rna.identifier}.{name}" for r in self._records for name in r.differing()]
+        _check_compositor_links()
         if self._owned:
             bpy.data.batch_remove(self._owned)
         image = bpy.data.images.get("Render Result")
@@ -198,3 +199,13 @@ class SettingAside:
             image.render_slots.active_index = self._slot
         self._markers, self._pass_indices, self._owned, self._slot = [], [], [], None
         return left
+
+
+def _check_compositor_links() -> None:
+    """Has Blender before 5.0 look again which links of its compositors are valid: a pass that was off made some not."""
+    for scene in bpy.data.scenes:
+        tree: Any = getattr(scene, "node_tree", None)
+        for node in tree.nodes if tree is not None else ():
+            if node.bl_idname == "CompositorNodeRLayers":
+                node.mute = node.mute  # writing is what makes it look
+                break

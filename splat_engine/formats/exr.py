@@ -217,21 +217,22 @@ def _read_blocks(
     reader: _Reader, parts: list[_Part], multipart: bool, wanted: Callable[[str], bool]
 ) -> dict[str, NDArray[np.generic]]:
     offsets = [reader.unpack(f"{part.blocks}Q") for part in parts]
+    data_start = reader.at
     images: dict[str, NDArray[np.generic]] = {}
     for number, (part, table) in enumerate(zip(parts, offsets, strict=True)):
         chosen = {name: full for name, full in _full_names(part).items() if wanted(full)}
         planes = {
-            name: np.empty((part.height, part.width), dtype)
-            for name, dtype in part.channels
-            if name in chosen
+            name: np.empty((part.height, part.width), kind) for name, kind in part.channels if name in chosen
         }
-        for offset in table:
+        for index, offset in enumerate(table):
+            if offset < data_start:
+                raise ValueError("a block was never written")
             reader.at = offset
             if multipart and reader.unpack("i") != (number,):
-                raise FormatError(
-                    f"{reader.path} is a damaged EXR file: a block of another part.", "Render it again."
-                )
+                raise ValueError("a block of another part")
             y, size = reader.unpack("ii")
+            if y - part.y_min != index * part.block_lines:
+                raise ValueError(f"a block at row {y}")
             block = reader.take(size)
             if planes:
                 _decode_block(part, y - part.y_min, block, planes)
@@ -247,8 +248,6 @@ def _full_names(part: _Part) -> dict[str, str]:
 
 def _decode_block(part: _Part, row: int, block: bytes, planes: dict[str, NDArray[np.generic]]) -> None:
     lines = min(part.block_lines, part.height - row)
-    if row < 0 or lines < 1:
-        raise ValueError(f"a block at row {row}")
     raw = np.frombuffer(_decompress(part, block, lines * part.line_bytes), np.uint8)
     table = raw.reshape(lines, part.line_bytes)
     at = 0

@@ -62,16 +62,25 @@ def _walk(struct: Any, path: str, found: dict[str, str], depth: int) -> None:
             elif depth:
                 _walk(value, key, found, depth - 1)
         elif prop.type == "COLLECTION":
-            found[key] = str(len(value))
-            for number, item in enumerate(value if depth and len(value) < 200 else ()):
-                if isinstance(item, bpy.types.ID):
-                    found[f"{key}[{number}]"] = item.name_full
-                elif item is not None:
-                    _walk(item, f"{key}[{number}]", found, depth - 1)
+            _walk_items(name, value, key, found, depth)
         else:
             found[key] = repr(_flat(value))
             if isinstance(struct, bpy.types.PropertyGroup):
                 found[key] += f" set={struct.is_property_set(name)}"
+
+
+def _walk_items(name: str, items: Any, key: str, found: dict[str, str], depth: int) -> None:
+    if name in ("inputs", "outputs"):  # 4.5 sorts the unavailable outputs of Render Layers anew at a whim
+        items = [socket for socket in items if getattr(socket, "enabled", True)]
+    found[key] = str(len(items))
+    for number, item in enumerate(items if depth and len(items) < 200 else ()):
+        if isinstance(item, bpy.types.ID):
+            found[f"{key}[{number}]"] = item.name_full
+        elif isinstance(item, bpy.types.NodeLink):
+            ends = (item.from_node.name, item.from_socket.name, item.to_node.name, item.is_valid)
+            found[f"{key}[{number}]"] = repr(ends)
+        elif item is not None:
+            _walk(item, f"{key}[{number}]", found, depth - 1)
 
 
 def _flat(value: Any) -> Any:

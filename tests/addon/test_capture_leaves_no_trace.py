@@ -64,8 +64,33 @@ def hostile_scene() -> bpy.types.Scene:
     layer.lightgroups.add(name="lamps")
     scene.view_layers.new("Second").use = True
     scene.view_layers[0].use = False
+    add_compositor(scene)
     bpy.context.view_layer.update()
     return scene
+
+
+def add_compositor(scene: bpy.types.Scene) -> None:
+    """Adds compositing that hangs on passes a capture does not want."""
+    if hasattr(scene, "node_tree"):
+        scene.use_nodes = True
+        tree = scene.node_tree
+        tree.nodes.clear()
+        output = tree.nodes.new("CompositorNodeComposite")
+    else:
+        tree = bpy.data.node_groups.new("Compositing", "CompositorNodeTree")
+        tree.interface.new_socket("Image", in_out="OUTPUT", socket_type="NodeSocketColor")
+        if hasattr(scene, "compositor_effects"):
+            scene.compositor_effects.new("Effect").node_group = tree
+        else:
+            scene.compositing_node_group = tree
+        output = tree.nodes.new("NodeGroupOutput")
+    layers = tree.nodes.new("CompositorNodeRLayers")
+    layers.scene, layers.layer = scene, scene.view_layers[0].name
+    for name in ("Mist", "mine", "CryptoObject00"):
+        node = tree.nodes.new("CompositorNodeInvert")
+        tree.links.new(layers.outputs[name], node.inputs["Color"])
+        if name == "Mist":
+            tree.links.new(node.outputs[0], output.inputs[0])
 
 
 @pytest.fixture(autouse=True)

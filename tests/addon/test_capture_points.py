@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import bpy
@@ -18,58 +19,71 @@ from splat_engine.formats.point_ply import Points, read_point_ply
 from tests.addon.capture_scenes import cube
 from tests.addon.capture_scenes import settings as quick
 
-CAMERA = Camera(6, 4, 10.0, 10.0, 3, 2, look_at(np.array([0.0, -5, 0]), np.zeros(3)))
+CAMERA = Camera(6, 4, 10.0, 12.0, 3.3, 2, look_at(np.array([0.0, -5, 0]), np.zeros(3)))
 
 
-def passes(**changed: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the passes of a wall of one colour, half covered."""
-    shape = (CAMERA.height, CAMERA.width)
-    made = {
+def passes(camera: Camera = CAMERA) -> dict[str, np.ndarray]:
+    """Returns the passes of a wall at y = 0 of one colour, half covered."""
+    shape = (camera.height, camera.width)
+    rows, columns = np.mgrid[: camera.height, : camera.width] + 0.5
+    reach = 5 if camera.model == "perspective" else 1
+    x, z = (columns - camera.cx) / camera.fx * reach, -(rows - camera.cy) / camera.fy * reach
+    return {
         "color": np.tile(np.float32([0.4, 0.2, 0.1, 0.8]), (*shape, 1)),
         "depth": np.full(shape, 5, np.float32),
         "normal": np.tile(np.float32([0, -2, 0]), (*shape, 1)),
-        "position": np.random.default_rng(0).normal(size=(*shape, 3)).astype(np.float32),
+        "position": np.stack([x, np.zeros(shape), z], axis=-1).astype(np.float32),
     }
-    return {**made, **changed}
 
 
-def test_a_view_s_samples() -> None:
-    """Colours are divided by alpha, normals are unit, footprints are depth over focal length."""
-    samples = view_samples(passes(), CAMERA, 1000, 0)
+@pytest.mark.parametrize("model", ["perspective", "orthographic"])
+def test_a_view_s_samples(model: str) -> None:
+    """Places are the wall's, colours are divided by alpha, normals are unit, footprints are a pixel's width there."""
+    camera = replace(CAMERA, model=model)
+    full = passes(camera)
+    samples = view_samples(full, camera, 1000, 0)
     assert len(samples.points) == 24
+    np.testing.assert_allclose(samples.points.positions, full["position"].reshape(-1, 3), atol=1e-6)
     np.testing.assert_allclose(samples.points.colors, np.tile([0.5, 0.25, 0.125], (24, 1)), rtol=1e-6)
     np.testing.assert_allclose(samples.points.normals, np.tile([0, -1, 0], (24, 1)))
-    np.testing.assert_allclose(samples.footprints, 0.5)
-    assert len(view_samples(passes(), CAMERA, 5, 0).points) == 5
+    np.testing.assert_allclose(samples.footprints, 0.5 if model == "perspective" else 0.1)
+    assert len(view_samples(full, camera, 5, 0).points) == 5
 
 
 def test_background_noise_and_nonsense_are_left_out() -> None:
-    """Misses, faint pixels, NaN and infinity give no point; a NaN normal is none."""
+    """Misses, faint pixels, NaN and infinity give no point; a normal that is NaN or another surface's is none."""
     full = passes()
     full["depth"][0] = 1e10
     full["depth"][1, 0] = 0
+    full["depth"][1, 3] = np.nan
     full["color"][1, 1, 3] = 0.3
     full["color"][1, 2, 0] = np.inf
-    full["position"][1, 3, 0] = np.nan
-    full["position"][1, 4, 0] = 1e20
+    full["position"][1, 4, 0] = np.nan
+    full["position"][2, 1] = 0  # Grease Pencil
     full["normal"][1, 5] = np.nan
     full["color"][2, 0, 0] = -0.1
     samples = view_samples(full, CAMERA, 1000, 0)
-    assert len(samples.points) == 24 - 6 - 5
+    assert len(samples.points) == 24 - 6 - 4
     assert np.isfinite(samples.points.positions).all() and np.isfinite(samples.points.normals).all()
     assert samples.points.colors.min() == 0
-    assert (np.linalg.norm(samples.points.normals, axis=1) == 0).sum() == 1
+    assert (np.linalg.norm(samples.points.normals, axis=1) == 0).sum() == 3
 
 
-def test_missing_passes_give_nothing() -> None:
-    """A volume's or another engine's view without position has no samples; one without normals has zero ones."""
+def test_missing_passes() -> None:
+    """Without depth there are no samples; without position or normal they have zero normals."""
     full = passes()
-    assert len(view_samples({"color": full["color"]}, CAMERA, 10, 0).points) == 0
-    del full["normal"]
-    assert (view_samples(full, CAMERA, 10, 0).points.normals == 0).all()
+    assert (
+        len(view_samples({"color": full["color"], "position": full["position"]}, CAMERA, 10, 0).points) == 0
+    )
+    for name in ("normal", "position"):
+        some = {key: value for key, value in full.items() if key != name}
+        samples = view_samples(some, CAMERA, 100, 0)
+        assert len(samples.points) == 24 and (samples.points.normals == 0).all()
 
 
-@given(count=st.integers(0, 400), most=st.integers(1, 300), seed=st.integers(0, 99), scale=st.floats(1e-3, 1e5))
+@given(
+    count=st.integers(0, 400), most=st.integers(1, 300), seed=st.integers(0, 99), scale=st.floats(1e-3, 1e5)
+)
 @settings(max_examples=60, deadline=None)
 def test_merge_keeps_the_limit_and_the_box(count: int, most: int, seed: int, scale: float) -> None:
     """Never more points than asked for, some where there are some, all within the box and the colours' range."""
@@ -89,7 +103,10 @@ def test_merge_keeps_the_limit_and_the_box(count: int, most: int, seed: int, sca
 def test_near_things_stay_dense_before_a_far_ground() -> None:
     """A ground a thousand times as large, seen from afar, does not take the subject's points."""
     rng = np.random.default_rng(1)
-    subject, ground = rng.uniform(-1, 1, (20000, 3)) * [1, 1, 0], rng.uniform(-1000, 1000, (20000, 3)) * [1, 1, 0]
+    subject, ground = (
+        rng.uniform(-1, 1, (20000, 3)) * [1, 1, 0],
+        rng.uniform(-1000, 1000, (20000, 3)) * [1, 1, 0],
+    )
     positions = np.concatenate([subject, ground]).astype(np.float32)
     footprints = np.repeat(np.float32([0.01, 10]), 20000)
     color = np.zeros_like(positions)
@@ -123,7 +140,9 @@ def test_points_of_a_capture_lie_on_the_surface(tmp_path: Path) -> None:
     assert inner.sum() > 100
     along = np.take_along_axis(local_normals * np.sign(local), face[:, None], axis=1)[:, 0]
     np.testing.assert_allclose(along[inner], 1, atol=0.03)
-    np.testing.assert_allclose(points.colors, np.tile([3.0, 0.5, 0.0], (len(points), 1)), rtol=5e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        points.colors, np.tile([3.0, 0.5, 0.0], (len(points), 1)), rtol=5e-3, atol=1e-3
+    )
 
 
 def test_held_out_views_give_no_points(tmp_path: Path) -> None:

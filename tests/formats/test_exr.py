@@ -137,6 +137,18 @@ def test_damage_never_shows_a_traceback(
         assert "bad.exr" in error.headline
 
 
+def test_a_block_that_was_never_written_is_an_error(tmp_path: Path) -> None:
+    """What Blender 4.5 leaves on a full disk, a zero in the table of offsets, is not complete."""
+    path = tmp_path / "full.exr"
+    write(path, [("", {"R": image((5, 7), "float32", 0, False)})], "NONE")
+    content = path.read_bytes()
+    last_offset = len(content) - (8 + 7 * 4)  # row number, size, one row
+    entry = content.index(last_offset.to_bytes(8, "little"))
+    path.write_bytes(content[:entry] + bytes(8) + content[entry + 8 :])
+    with pytest.raises(FormatError, match="never written"):
+        check_exr(path)
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     """Missing, not EXR, and PIZ-compressed: each says so."""
     with pytest.raises(UserError, match="none.exr"):
