@@ -11,24 +11,29 @@ namespace splat {
 constexpr int32_t ABI_VERSION = 1;
 
 // What an entry point returns. splat_last_error() has the text for the calling thread.
-enum Status : int32_t { STATUS_OK = 0, STATUS_BAD_ARGUMENT = 1, STATUS_OUT_OF_MEMORY = 2, STATUS_UNSUPPORTED = 3 };
+enum Status : int32_t {
+    STATUS_OK = 0,
+    STATUS_BAD_ARGUMENT = 1,
+    STATUS_OUT_OF_MEMORY = 2,
+    STATUS_UNSUPPORTED = 3
+};
 
 template <class T>
 struct RasterizeFwdArgs {
-    int64_t count;       // N splats
-    int32_t width;       // px
-    int32_t height;      // px
-    int32_t channels;    // C, 1 or more
-    int32_t reserved;    // 0
-    const T* means2d;    // [N,2] px
-    const T* conics;     // [N,3] a, b, c of the inverse 2D covariance, px^-2
-    const T* opacities;  // [N]
-    const T* features;   // [N,C]
-    const T* depths;     // [N]
-    const T* background; // [C] or null (zero)
-    T* image;            // out [H,W,C]
-    T* alpha;            // out [H,W]
-    void** context;      // out, or null: what the backward needs; give it back with splat_context_free
+    int64_t count;        // N splats
+    int32_t width;        // px
+    int32_t height;       // px
+    int32_t channels;     // C, 1 or more
+    int32_t reserved;     // 0
+    const T* means2d;     // [N,2] px
+    const T* conics;      // [N,3] a, b, c of the inverse 2D covariance, px^-2
+    const T* opacities;   // [N]
+    const T* features;    // [N,C]
+    const T* depths;      // [N]
+    const T* background;  // [C] or null (zero)
+    T* image;             // out [H,W,C]
+    T* alpha;             // out [H,W]
+    void** context;       // out, or null: what the backward needs; give it back with splat_context_free
 };
 
 template <class T>
@@ -58,11 +63,11 @@ struct RasterizeBwdArgs {
 // Splats to the screen; the meaning of the fields is that of splat_engine.ops.project.
 template <class T>
 struct ProjectFwdArgs {
-    int64_t count;            // N splats
-    int32_t width;            // px
-    int32_t height;           // px
-    int32_t orthographic;     // 0 or 1
-    int32_t antialiased;      // 0 or 1
+    int64_t count;         // N splats
+    int32_t width;         // px
+    int32_t height;        // px
+    int32_t orthographic;  // 0 or 1
+    int32_t antialiased;   // 0 or 1
     T dilation_px2;
     T near_depth;             // scene units
     const T* means;           // [N,3] world
@@ -94,18 +99,18 @@ struct ProjectBwdArgs {
     const T* opacity_logits;
     const T* viewmat;
     const T* intrinsics;
-    const T* radii;          // as the forward wrote them: 0 marks culled splats
-    const T* v_means2d;      // [N,2] or null (zero), and so the next four
-    const T* v_depths;       // [N]
-    const T* v_conics;       // [N,3]; the second counts both off-diagonal entries
-    const T* v_opacities;    // [N]
-    const T* v_normals;      // [N,3]
-    T* v_means;              // out [N,3]
-    T* v_log_scales;         // out [N,3]
-    T* v_quats_wxyz;         // out [N,4]
-    T* v_opacity_logits;     // out [N]
-    T* v_viewmat;            // out [4,4] (last row 0), or null
-    T* v_intrinsics;         // out [4], or null
+    const T* radii;        // as the forward wrote them: 0 marks culled splats
+    const T* v_means2d;    // [N,2] or null (zero), and so the next four
+    const T* v_depths;     // [N]
+    const T* v_conics;     // [N,3]; the second counts both off-diagonal entries
+    const T* v_opacities;  // [N]
+    const T* v_normals;    // [N,3]
+    T* v_means;            // out [N,3]
+    T* v_log_scales;       // out [N,3]
+    T* v_quats_wxyz;       // out [N,4]
+    T* v_opacity_logits;   // out [N]
+    T* v_viewmat;          // out [4,4] (last row 0), or null
+    T* v_intrinsics;       // out [4], or null
 };
 
 // Spherical harmonics to colours.
@@ -115,11 +120,11 @@ struct ShColorsFwdArgs {
     int32_t coefficients;  // K, at least (degree + 1)^2
     int32_t degree;        // 0 to 3
     int32_t orthographic;
-    int32_t decode;        // 1: sRGB values to linear light
-    const T* means;        // [N,3]
-    const T* sh;           // [N,K,3]
-    const T* viewmat;      // [4,4]
-    T* colors;             // out [N,3]
+    int32_t decode;    // 1: sRGB values to linear light
+    const T* means;    // [N,3]
+    const T* sh;       // [N,K,3]
+    const T* viewmat;  // [4,4]
+    T* colors;         // out [N,3]
 };
 
 template <class T>
@@ -144,7 +149,7 @@ struct SsimFwdArgs {
     int32_t height;
     int32_t width;
     int32_t channels;
-    int32_t valid;    // 1: only pixels whose window lies in the image; 0: zeros around the image
+    int32_t valid;  // 1: only pixels whose window lies in the image; 0: zeros around the image
     T data_range;
     const T* image;   // [H,W,C]
     const T* target;  // [H,W,C]
@@ -168,19 +173,19 @@ struct SsimBwdArgs {
 // One step of the Adam optimiser, in place.
 template <class T>
 struct AdamStepArgs {
-    int64_t rows;             // N
-    int64_t row_size;         // numbers in a row
-    T rate1;                  // 1 - beta1
+    int64_t rows;      // N
+    int64_t row_size;  // numbers in a row
+    T rate1;           // 1 - beta1
     T beta2;
-    T rate2;                  // 1 - beta2
+    T rate2;  // 1 - beta2
     T eps;
-    T step_size;              // learning rate / (1 - beta1^t)
-    T inverse_root;           // 1 / sqrt(1 - beta2^t)
-    const T* gradient;        // [N, row_size]
-    const uint8_t* visible;   // [N], rows with 0 are left alone; or null: all rows
-    T* parameter;             // in and out [N, row_size]
-    T* exp_avg;               // in and out
-    T* exp_avg_sq;            // in and out
+    T step_size;             // learning rate / (1 - beta1^t)
+    T inverse_root;          // 1 / sqrt(1 - beta2^t)
+    const T* gradient;       // [N, row_size]
+    const uint8_t* visible;  // [N], rows with 0 are left alone; or null: all rows
+    T* parameter;            // in and out [N, row_size]
+    T* exp_avg;              // in and out
+    T* exp_avg_sq;           // in and out
 };
 
 }  // namespace splat

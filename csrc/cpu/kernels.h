@@ -25,23 +25,23 @@
 #include "../include/macros.h"
 #include "abi.h"
 
-#define SPLAT_KERNELS(X)                  \
-    X(rasterize_fwd, RasterizeFwdArgs)    \
-    X(rasterize_bwd, RasterizeBwdArgs)    \
-    X(project_fwd, ProjectFwdArgs)        \
-    X(project_bwd, ProjectBwdArgs)        \
-    X(sh_colors_fwd, ShColorsFwdArgs)     \
-    X(sh_colors_bwd, ShColorsBwdArgs)     \
-    X(ssim_fwd, SsimFwdArgs)              \
-    X(ssim_bwd, SsimBwdArgs)              \
+#define SPLAT_KERNELS(X)               \
+    X(rasterize_fwd, RasterizeFwdArgs) \
+    X(rasterize_bwd, RasterizeBwdArgs) \
+    X(project_fwd, ProjectFwdArgs)     \
+    X(project_bwd, ProjectBwdArgs)     \
+    X(sh_colors_fwd, ShColorsFwdArgs)  \
+    X(sh_colors_bwd, ShColorsBwdArgs)  \
+    X(ssim_fwd, SsimFwdArgs)           \
+    X(ssim_bwd, SsimBwdArgs)           \
     X(adam_step, AdamStepArgs)
 
 namespace splat {
 
 struct KernelTable {
     const char* name;
-#define X(op, Args)                       \
-    int (*op##_f32)(const Args<float>&);  \
+#define X(op, Args)                      \
+    int (*op##_f32)(const Args<float>&); \
     int (*op##_f64)(const Args<double>&);
     SPLAT_KERNELS(X)
 #undef X
@@ -75,9 +75,9 @@ SPLAT_KERNELS(X)
 // Runs body(thread, threads) on `threads` threads. body is a lambda that must not return early on errors of others.
 template <class Body>
 inline void on_threads(int threads, Body&& body) {
-    run_on_threads(
-        threads, [](void* user, int thread, int count) { (*static_cast<Body*>(user))(thread, count); },
-        const_cast<void*>(static_cast<const void*>(&body)));
+    run_on_threads(threads, [](void* user, int thread, int count) {
+        (*static_cast<Body*>(user))(thread, count);
+    }, const_cast<void*>(static_cast<const void*>(&body)));
 }
 
 // Static split of [0, count): part `thread` of `threads` gets [begin, end), the same for the same numbers, always.
