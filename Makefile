@@ -45,7 +45,7 @@ extension: setup-engine ## build the zip that Blender installs: dist/splatfit-*.
 	$(ENGINE) tools/build_extension $(ARGS)
 
 bench: setup-engine ## time the rasterizer on the three standard inputs
-	$(ENGINE) tools/bench/raster.py $(ARGS)
+	$(ENGINE) tools/bench/kernels $(ARGS)
 
 clean: ## remove what was built and written, but not the environments
 	rm -rf build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
