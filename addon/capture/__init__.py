@@ -10,6 +10,7 @@
 * ``pictures``     the same view with the scene's look
 * ``points``       start points from what the views see; pure numpy
 * ``fingerprint``  has the scene changed since a view was rendered?
+* ``state``        which views are finished
 * ``checks``       what a person should know before trusting a capture
 * ``plan``         cameras, splits and names of all views
 * ``capture``      the job: all of it, stepwise, resumable

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from splat_engine.formats.conventions import Float
 from splat_engine.formats.errors import UserError
 
-_INVISIBLE = {"EMPTY", "LIGHT", "CAMERA", "SPEAKER", "LIGHT_PROBE", "ARMATURE", "LATTICE"}
+INVISIBLE = {"EMPTY", "LIGHT", "CAMERA", "SPEAKER", "LIGHT_PROBE", "ARMATURE", "LATTICE"}
 _MESHABLE = {"CURVE", "SURFACE", "FONT", "META"}
 FARTHEST = 1e9
 """Coordinates beyond are no place: Blender stores an infinite one as 3.4e38."""
@@ -66,7 +66,7 @@ def collect_bodies(
     loose: list[tuple[str, NDArray[np.float32]]] = []
     for instance in depsgraph.object_instances:
         obj = instance.object
-        if obj.type in _INVISIBLE or not _seen(instance):
+        if obj.type in INVISIBLE or not _seen(instance):
             continue
         original = obj.original
         bodies.objects[original.name_full] = original
@@ -168,13 +168,14 @@ def target_test(name: str) -> Callable[[bpy.types.DepsgraphObjectInstance], bool
     """
     if not name:
         return None
-    obj, collection = bpy.data.objects.get(name), bpy.data.collections.get(name)
+    obj: Any = bpy.data.objects.get(name)
+    collection: Any = bpy.data.collections.get(name)
     if obj is not None:
         members = {obj, *obj.children_recursive}
     elif collection is not None:
         members = set(collection.all_objects)
     else:
-        known = ", ".join(sorted(item.name for item in bpy.data.objects if item.type not in _INVISIBLE)[:8])
+        known = ", ".join(sorted(item.name for item in bpy.data.objects if item.type not in INVISIBLE)[:8])
         raise UserError(
             f"There is no object or collection {name!r} to look at.",
             f"Objects in this file: {known}." if known else "This file has no objects to look at.",

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import bpy
 
@@ -39,11 +38,9 @@ from .plan import Plan, SceneFacts, make_plan
 from .points import gather_points
 from .render import EEVEE_NAMES, PASS_PROPERTIES, RenderOptions, Stage
 from .sources import GivenCameras
+from .state import add_state, read_state
 
 log = logging.getLogger(__name__)
-
-STATE_NAME = "views/captured.jsonl"
-"""A line for each finished view: what a resumed capture goes by."""
 
 
 class CaptureCancelled(UserError):
@@ -380,37 +377,3 @@ class _Job:
         for name in set(read_state(self.root)) - planned:
             (self.root / name).unlink(missing_ok=True)
             (self.root / "images" / f"{Path(name).stem}.png").unlink(missing_ok=True)
-
-
-def read_state(root: Path) -> dict[str, dict[str, Any]]:
-    """Returns EXR name to its latest line in the state file; lines that were cut off are skipped."""
-    state: dict[str, dict[str, Any]] = {}
-    try:
-        lines = (root / STATE_NAME).read_text(encoding="utf-8").splitlines()
-    except (FileNotFoundError, UnicodeDecodeError):
-        return state
-    except OSError as error:
-        raise UserError(
-            f"Cannot read {root / STATE_NAME}: {error.strerror}.", "Check its permissions.", error
-        ) from error
-    for line in lines:
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if isinstance(entry, dict) and isinstance(entry.get("exr"), str):
-            state[entry["exr"]] = entry
-    return state
-
-
-def add_state(root: Path, entry: dict[str, Any]) -> None:
-    """Appends a finished view to the state file.
-
-    Raises:
-        UserError: The file cannot be written.
-    """
-    try:
-        with (root / STATE_NAME).open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(entry) + "\n")
-    except OSError as error:
-        raise write_failure(root / STATE_NAME, error) from error

@@ -263,7 +263,8 @@ def _collection_pieces(prop: Any, items: Any, depth: int) -> Iterator[bytes]:
 
 def _arrays(items: Any) -> Iterator[bytes]:
     """Yields the numbers of like items, one property after the other."""
-    for prop in plain_properties(items[0]):
+    properties: Iterator[Any] = plain_properties(items[0])
+    for prop in properties:
         kind = _NUMBERS.get(prop.type)
         if kind is not None and not _skipped(prop.identifier):
             width = max(prop.array_length, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import bpy
 import numpy as np
@@ -33,7 +34,7 @@ def write_picture(scene: bpy.types.Scene, exr: Path, path: Path, *, exposure: fl
     color[..., :3] *= exposure
     height, width = color.shape[:2]
     part = path.with_name(f".{path.name}.part")
-    image = bpy.data.images.new("Splatfit Picture", width, height, alpha=True, float_buffer=True)
+    image: Any = bpy.data.images.new("Splatfit Picture", width, height, alpha=True, float_buffer=True)
     try:
         image.alpha_mode = "PREMUL"
         image.pixels.foreach_set(np.ascontiguousarray(color[::-1], np.float32).ravel())

@@ -13,7 +13,7 @@ from splat_engine.formats.capture import View, mark_held_out
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import CaptureSettings
 
-from .bounds import Bodies, collect_bodies, target_test
+from .bounds import INVISIBLE, Bodies, collect_bodies, target_test
 from .cameras import ImageFrame
 from .render import Stage
 from .rigs import Framing, frame_target, rig_cameras, spread_held_out
@@ -74,14 +74,15 @@ def make_plan(
     present = stage.scene.frame_current
     if settings.rig in _GENERATED:
         bodies = _look(stage, belongs)
-        framing = _framing(bodies, chosen=belongs is not None)
+        framing = _framing(bodies, stage.scene, chosen=belongs is not None)
         views = [View(camera, frame=present) for camera in _rig(framing, settings)]
         notes = _rig_notes(framing, settings)
     else:
         scene_own = scene_views(stage, settings.rig, parse_frames(settings.frames), facts.image, facts.given)
         stage.set_frame(present)
         bodies = _look(stage, belongs)
-        framing = _framing(bodies, chosen=belongs is not None) if len(bodies.points) else None
+        chosen = belongs is not None
+        framing = _framing(bodies, stage.scene, chosen=chosen) if len(bodies.points) else None
         views = [View(_resized(camera, settings), frame=frame) for camera, frame in scene_own.views]
         notes = scene_own.notes + _motion_notes(scene_own.motion)
         if framing is None:
@@ -102,15 +103,22 @@ def _look(stage: Stage, belongs: object) -> Bodies:
     return survey(stage.scene, stage.view_layer, lambda graph: collect_bodies(graph, belongs))  # type: ignore[arg-type]
 
 
-def _framing(bodies: Bodies, *, chosen: bool) -> Framing:
+def _framing(bodies: Bodies, scene: bpy.types.Scene, *, chosen: bool) -> Framing:
     try:
         return frame_target(bodies.points, bodies.names, chosen=chosen)
     except UserError as error:
+        hint = error.hint
+        others = [other.name for other in bpy.data.scenes if other != scene and _has_geometry(other)]
         missing = [library.filepath for library in bpy.data.libraries if library.is_missing]
+        if others and not chosen:
+            hint = f"This is the scene {scene.name!r}; there is geometry in {', '.join(others[:5])}. {hint}"
         if missing:
-            hint = f"The linked file {missing[0]} is missing; the geometry may be in it. {error.hint}"
-            raise UserError(error.headline, hint, error.cause) from error
-        raise
+            hint = f"The linked file {missing[0]} is missing; the geometry may be in it. {hint}"
+        raise UserError(error.headline, hint, error.cause) from error
+
+
+def _has_geometry(scene: bpy.types.Scene) -> bool:
+    return any(obj.type not in INVISIBLE and not obj.hide_render for obj in scene.objects)
 
 
 def _rig(framing: Framing, settings: CaptureSettings) -> list[Camera]:

@@ -118,8 +118,8 @@ def merge_samples(samples: Samples, most: int) -> Points:
     """
     if len(samples.points) <= most:
         return samples.points
-    level = np.round(np.log2(np.maximum(samples.footprints, 1e-20)))
-    scale = np.exp2(level)[:, None]
+    level = np.round(np.log2(np.maximum(samples.footprints, 1e-20))).astype(np.int64)
+    scale = np.exp2(level.astype(np.float64))[:, None]
     origin = samples.points.positions.min(axis=0).astype(np.float64)
     relative = (samples.points.positions - origin) / scale
     low, high = 0.0, 40.0  # logarithm of the cube's side in footprints, offset below
@@ -132,10 +132,10 @@ def merge_samples(samples: Samples, most: int) -> Points:
     return _means(samples.points, _keys(relative, level, 2.0 ** (high - 10)))
 
 
-def _keys(relative: NDArray[np.float64], level: NDArray[np.float32], side: float) -> NDArray[np.uint64]:
+def _keys(relative: NDArray[np.float64], level: NDArray[np.int64], side: float) -> NDArray[np.uint64]:
     """Returns [N] a number for the cube of each sample; different cubes collide about never."""
     cells = np.floor(relative / side).astype(np.int64).astype(np.uint64)
-    key = level.astype(np.int64).astype(np.uint64)
+    key = level.astype(np.uint64)
     for axis in range(3):
         key = (key ^ cells[:, axis]) * np.uint64(0x9E3779B97F4A7C15)
         key ^= key >> np.uint64(29)

@@ -98,7 +98,7 @@ class Stage:
         self._quiet_render()
         set_engine(self.scene, self.options.engine)
         self._set_passes()
-        if self.scene.render.engine == "CYCLES":
+        if engine_of(self.scene) == "CYCLES":
             self._set_up_cycles()
         self._scene_sampling = scene_sampling(self.scene, self.view_layer)
 
@@ -146,10 +146,12 @@ class Stage:
             setattr(layer, PASS_PROPERTIES[item], True)
 
     def _set_up_cycles(self) -> None:
-        cycles: Any = self.scene.cycles
+        scene: Any = self.scene
+        layer: Any = self.view_layer
+        cycles = scene.cycles
         cycles.use_denoising = self.options.denoise
         if self.options.denoise:
-            self.view_layer.cycles.use_denoising = True
+            layer.cycles.use_denoising = True
         cycles.use_animated_seed = False
         cycles.use_camera_cull = cycles.use_distance_cull = False  # they would drop objects from some views
         self.film_exposure = float(cycles.film_exposure)
@@ -195,7 +197,7 @@ class Stage:
         apply_camera(camera, self.camera, render)
         self._set_samples(self.options.samples if samples is None else samples, seed)
         part = path.with_name(f".{path.name}.part")
-        render.filepath = str(part)
+        render.filepath = str(part).replace("{", "{{").replace("}", "}}")  # Blender fills in braces
         self._set_file_format()
         try:
             part.unlink(missing_ok=True)
@@ -208,13 +210,13 @@ class Stage:
             part.unlink(missing_ok=True)
 
     def _set_samples(self, samples: int, seed: int) -> None:
-        scene = self.scene
-        if scene.render.engine == "CYCLES":
-            cycles: Any = scene.cycles
+        scene: Any = self.scene
+        if engine_of(scene) == "CYCLES":
+            cycles = scene.cycles
             cycles.seed = seed
             own = (samples, False, 0.0, 0) if samples else self._scene_sampling
             cycles.samples, cycles.use_adaptive_sampling, cycles.time_limit, self.view_layer.samples = own
-        elif scene.render.engine in EEVEE_NAMES:
+        elif engine_of(scene) in EEVEE_NAMES:
             scene.eevee.taa_render_samples = samples or self._scene_sampling[0]
 
 
@@ -227,15 +229,20 @@ def _properties_starting(struct: Any, start: str | tuple[str, ...]) -> list[str]
     ]
 
 
-def scene_sampling(scene: bpy.types.Scene, view_layer: bpy.types.ViewLayer) -> tuple[int, bool, float, int]:
+def engine_of(scene: bpy.types.Scene) -> str:
+    """Returns Blender's name of a scene's render engine."""
+    return str(scene.render.engine)
+
+
+def scene_sampling(scene: Any, view_layer: bpy.types.ViewLayer) -> tuple[int, bool, float, int]:
     """Returns the samples a scene asks for, whether Cycles adapts them, its time limit in s, and the layer's samples.
 
     The first is 0 for an engine that has none.
     """
-    if scene.render.engine == "CYCLES":
-        cycles: Any = scene.cycles
+    if engine_of(scene) == "CYCLES":
+        cycles = scene.cycles
         return cycles.samples, cycles.use_adaptive_sampling, cycles.time_limit, view_layer.samples
-    eevee = scene.render.engine in EEVEE_NAMES
+    eevee = engine_of(scene) in EEVEE_NAMES
     return (scene.eevee.taa_render_samples if eevee else 0), False, 0.0, 0
 
 
@@ -245,11 +252,12 @@ def set_engine(scene: bpy.types.Scene, engine: str) -> None:
     Raises:
         UserError: This Blender does not have it.
     """
+    render: Any = scene.render  # engines register themselves: their names are no closed list
     if engine == "scene":
         return
     for name in EEVEE_NAMES if engine == "EEVEE" else (engine,):
         try:
-            scene.render.engine = name
+            render.engine = name
             return
         except TypeError:
             continue

@@ -113,7 +113,7 @@ def frame_target(points: NDArray[np.float32], names: Sequence[str], *, chosen: b
     sphere = enclosing_sphere(target)
     if sphere.radius <= 0:
         raise UserError("The target has no extent: all of it lies in one point.", "Choose another target.")
-    left_out = tuple(sorted({names[i] for i in np.flatnonzero(~keep)}))
+    left_out = tuple(sorted({names[int(i)] for i in np.flatnonzero(~keep)}))
     ground = _ground_z(points, keep, sphere, target)
     return Framing(sphere, target.min(axis=0), target.max(axis=0), ground, left_out)
 

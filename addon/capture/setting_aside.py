@@ -150,7 +150,7 @@ class SettingAside:
 
     def use_last_render_slot(self) -> None:
         """Lets the capture draw into the last render slot, so that the picture that is shown stays."""
-        image = bpy.data.images.get("Render Result")
+        image: Any = bpy.data.images.get("Render Result")
         if image is not None and len(image.render_slots) > 1:
             self._slot = image.render_slots.active_index
             image.render_slots.active_index = len(image.render_slots) - 1
@@ -194,7 +194,7 @@ class SettingAside:
         _check_compositor_links()
         if self._owned:
             bpy.data.batch_remove(self._owned)
-        image = bpy.data.images.get("Render Result")
+        image: Any = bpy.data.images.get("Render Result")
         if self._slot is not None and image is not None:
             image.render_slots.active_index = self._slot
         self._markers, self._pass_indices, self._owned, self._slot = [], [], [], None

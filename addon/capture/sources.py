@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import bpy
+import numpy as np
 from mathutils import Matrix
 
 from splat_engine.formats.cameras import Camera
+from splat_engine.formats.conventions import Float
 from splat_engine.formats.errors import UserError
 
 from .cameras import ImageFrame, camera_of
@@ -18,6 +22,8 @@ from .survey import survey
 
 _RANGE = re.compile(r"(-?\d+)(?:-(-?\d+)(?::(\d+))?)?")
 _MAX_FRAMES = 1_000_000
+_AT_REST = 1e-4
+"""Change of a matrix entry between two frames above which an object moves."""
 
 
 @dataclass
@@ -66,7 +72,7 @@ class _Found:
 
     key: tuple[object, ...]
     label: str
-    data: bpy.types.Camera
+    data: Any
     matrix: Matrix
 
 
@@ -99,17 +105,17 @@ def scene_views(
                 "Bind cameras to markers, or choose another rig.",
             )
         for frame, camera in visits:
-            collector.visit(frame, lambda found, camera=camera: _is_object(found, camera), camera)
+            collector.visit(frame, partial(_is_object, camera), camera)
     elif rig == "active":
         for frame in frames or [present]:
             camera = given.at(frame)
             if camera is None:
                 raise _no_camera(stage.scene, "no active camera")
-            collector.visit(frame, lambda found, camera=camera: _is_object(found, camera), camera)
+            collector.visit(frame, partial(_is_object, camera), camera)
     else:
         chosen = None if rig == "scene" else given.selected
         for frame in frames or [present]:
-            collector.visit(frame, lambda found: chosen is None or _is_among(found, chosen), given.active)
+            collector.visit(frame, partial(_is_among, chosen), given.active)
     if not collector.views:
         if collector.refusals:
             raise collector.refusals[0]
@@ -159,7 +165,7 @@ class _Collector:
         self.views: list[tuple[Camera, int, tuple[object, ...]]] = []
         self.notes: list[str] = []
         self.refusals: list[UserError] = []
-        self.places: dict[tuple[object, ...], Matrix] = {}
+        self.places: dict[tuple[object, ...], Float] = {}
         self.moved: set[str] = set()
 
     def visit(self, frame: int, wanted: Callable[[_Found], bool], camera: bpy.types.Object | None) -> None:
@@ -199,9 +205,9 @@ class _Collector:
             if obj.type in ("CAMERA", "EMPTY", "ARMATURE", "SPEAKER"):
                 continue
             key = _key_of(instance)
-            matrix = instance.matrix_world.copy()
+            matrix = np.array(instance.matrix_world)
             before = self.places.setdefault(key, matrix)
-            if any(abs(a - b) > 1e-4 for i in range(4) for a, b in zip(before[i], matrix[i], strict=True)):
+            if np.abs(before - matrix).max() > _AT_REST:
                 self.moved.add(obj.original.name)
 
     def result(self) -> SceneViews:
@@ -250,15 +256,18 @@ def _key_of(instance: bpy.types.DepsgraphObjectInstance) -> tuple[object, ...]:
     if not instance.is_instance:
         return (name,)
     parent = instance.parent.original.name_full if instance.parent is not None else ""
-    return (name, parent, *instance.persistent_id)
+    numbers: Any = instance.persistent_id
+    return (name, parent, *numbers)
 
 
-def _is_object(found: _Found, camera: bpy.types.Object) -> bool:
+def _is_object(camera: bpy.types.Object, found: _Found) -> bool:
     return found.key == (camera.name_full,)
 
 
-def _is_among(found: _Found, chosen: Sequence[bpy.types.Object]) -> bool:
-    """A camera counts as selected when it, or the object that instances it, is."""
+def _is_among(chosen: Sequence[bpy.types.Object] | None, found: _Found) -> bool:
+    """A camera counts as selected when it, or the object that instances it, is; every one does without a choice."""
+    if chosen is None:
+        return True
     names = {obj.name_full for obj in chosen}
     return found.key[0] in names and len(found.key) == 1 or (len(found.key) > 1 and found.key[1] in names)
 

@@ -7,7 +7,7 @@ a render's is given to nobody but a render engine. So a survey is a render by an
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import bpy
 
@@ -40,19 +40,20 @@ def survey(
         bl_idname = _ENGINE
         bl_label = "Splatfit Survey"
 
-        def render(self, depsgraph: bpy.types.Depsgraph) -> None:
+        def render(self, depsgraph: Any) -> None:  # type: ignore[override]
             try:
                 answers.append(visit(depsgraph))
             except BaseException as error:  # carried across Blender, which would only print it
                 failures.append(error)
 
-    engine = scene.render.engine
+    render: Any = scene.render  # engines register themselves: their names are no closed list
+    engine = render.engine
     bpy.utils.register_class(SPLATFIT_RE_survey)
     try:
-        scene.render.engine = _ENGINE
+        render.engine = _ENGINE
         call_render(scene, write=False)
     finally:
-        scene.render.engine = engine
+        render.engine = engine
         bpy.utils.unregister_class(SPLATFIT_RE_survey)
     if failures:
         raise failures[0]

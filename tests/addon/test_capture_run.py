@@ -11,10 +11,11 @@ import bpy
 import numpy as np
 import pytest
 
-from addon.capture.capture import STATE_NAME, CaptureCancelled, CaptureProgress, capture_scene
+from addon.capture.capture import CaptureCancelled, CaptureProgress, capture_scene
 from addon.capture.fingerprint import scene_fingerprint
-from addon.capture.render import Stage
+from addon.capture.render import RenderOptions, Stage
 from addon.capture.rigs import look_at
+from addon.capture.state import STATE_NAME
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import PARTIAL_NAME, read_capture
 from splat_engine.formats.errors import UserError
@@ -411,6 +412,28 @@ def test_a_missing_library_is_named_and_the_rest_captured(tmp_path: Path) -> Non
     assert "C.blend" in caught.value.hint
 
 
+def test_a_menu_in_front_of_the_scene(tmp_path: Path) -> None:
+    """A file that opens with an empty scene names the one that has the geometry; given that, it is captured."""
+    path = Path(__file__).resolve().parents[3] / "shared/data/blend/bowling_linked/game_bowling.blend"
+    bpy.ops.wm.open_mainfile(filepath=str(path))
+    with pytest.raises(UserError, match="nothing to look at") as caught:
+        capture_scene(bpy.context, settings(), tmp_path)
+    assert "'Menu'" in caught.value.hint and "Game" in caught.value.hint
+    made = capture_scene(bpy.data.scenes["Game"], settings(render=False), tmp_path)
+    assert len(made.views) == 4
+
+
+@pytest.mark.parametrize("name", ["with space", "a#b", "{blend_name}", "100%d", "weiß", "a.b"])
+def test_odd_folder_names(tmp_path: Path, name: str) -> None:
+    """What Blender would replace in an output path is left alone."""
+    cube()
+    root = tmp_path / name
+    capture(root, views=2, hold_out=0, pictures=True)
+    assert sorted(p.name for p in (root / "views").glob("*.exr")) == ["0001.exr", "0002.exr"]
+    assert len(read_capture(root).views) == 2
+    assert sorted(p.name for p in tmp_path.iterdir()) == [name]
+
+
 def test_nothing_to_capture(tmp_path: Path) -> None:
     """No geometry, no training view, and a folder that is a file are refused and leave no list of views."""
     with pytest.raises(UserError, match="nothing to look at"):
@@ -450,3 +473,15 @@ def test_a_render_setting_s_engine(tmp_path: Path) -> None:
     bpy.context.scene.cycles.samples = 2
     made = capture_scene(bpy.context, settings(engine="scene"), tmp_path)
     assert made.info.engine == "CYCLES"
+
+
+def test_eevee_is_found_under_its_name_and_has_no_object_index(tmp_path: Path) -> None:
+    """Set up for EEVEE, whatever this Blender calls it, with the passes that it knows; nothing is rendered here,
+    since without a graphics card a first EEVEE view takes a minute."""
+    cube()
+    scene = bpy.context.scene
+    made = capture_scene(scene, settings(engine="EEVEE", samples=7, render=False), tmp_path)
+    assert made.info.engine == "EEVEE"
+    with Stage(scene, scene.view_layers[0], RenderOptions(engine="EEVEE")):
+        assert scene.render.engine in ("BLENDER_EEVEE", "BLENDER_EEVEE_NEXT")
+        assert scene.view_layers[0].use_pass_position
