@@ -10,6 +10,7 @@ One module for each thing that crosses the process border:
 * ``settings``     every setting, declared once
 * ``splats``       the in-memory cloud
 * ``ply``          the PLY container; ``splat_ply`` and ``point_ply`` what we store in it
+* ``exr``          reading the capture's views with numpy alone
 * ``files``        writing aside and renaming
 * ``errors``       the one error a person reads
 """
