@@ -23,7 +23,7 @@ ALPHA_LEAST = 0.5
 """A pixel below shows mostly background; its surface is not sampled."""
 _SAMPLES_PER_POINT = 6
 """Pixels gathered for each point kept: enough for the merge to even out surfaces seen often and rarely."""
-_BISECTIONS = 24
+_BISECTIONS = 14
 _SAME_PLACE = 0.01
 """Depth and position pass mean one surface if they agree within this share of the distance."""
 _AGREEING = 0.9
