@@ -43,12 +43,12 @@ def obey(run: Path) -> None:
 
 def main() -> None:
     mode, run = Path(sys.argv[1]).name, Path(sys.argv[3])
-    if (run / "alive").exists():  # a named pipe by which a test sees when this process has ended
-        alive = (run / "alive").open("w", buffering=1)
-        alive.write("started\n")
     print("the engine's log", file=sys.stderr, flush=True)
     say("started", device="fake", steps=10, splats=100, train_views=20, test_views=4, some_new_key=1)
     say("progress", step=5, steps=10, loss=0.25, psnr=21.0, splats=110, seconds_left=1.5)
+    if (run / "alive").exists():  # a named pipe by which a test sees when this process has ended
+        alive = (run / "alive").open("w", buffering=1)
+        alive.write("started\n")
     if mode == "chatty":
         print("I am a library that prints", flush=True)
     if mode == "fails":

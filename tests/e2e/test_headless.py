@@ -115,7 +115,7 @@ def test_json_report(loop):
 def test_progress_is_for_a_person(loop):
     """stderr tells of capture and fit; the source is untouched."""
     said = loop.done.stderr
-    assert f"captured {VIEWS} views in" in said and "fit " in said and "dB on held-out views" in said
+    assert f"captured {VIEWS} views in" in said and "fitted " in said and "dB on held-out views" in said
     assert said.count("starting the engine") == 1
     assert "Traceback" not in loop.done.stderr
     assert loop.scene.read_bytes() == loop.source_bytes
