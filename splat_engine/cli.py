@@ -272,7 +272,7 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
 
 
 def _start_device(threads: int = 0) -> str:
-    """Imports torch, loads the native library, sets the threads of both; returns the device in words.
+    """Imports torch, loads the native library, sets threads and allocator; returns the device in words.
 
     Raises:
         UserError: torch or another package is not installed, or the library is missing.
@@ -290,7 +290,9 @@ def _start_device(threads: int = 0) -> str:
             error,
         ) from error
     from splat_engine import native
+    from splat_engine.native.memory import keep_freed_memory
 
+    keep_freed_memory()
     count = threads or _cores()
     torch.set_num_threads(count)
     native.set_num_threads(count)
