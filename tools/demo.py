@@ -26,6 +26,7 @@ class Plan:
     """How large a demo is."""
 
     views: int
+    hold_out: int
     resolution_px: int
     samples: int
     test_samples: int
@@ -33,8 +34,12 @@ class Plan:
     blender_samples: int
 
 
-FULL = Plan(views=64, resolution_px=320, samples=48, test_samples=160, steps=3000, blender_samples=512)
-SHORT = Plan(views=16, resolution_px=128, samples=8, test_samples=32, steps=400, blender_samples=64)
+FULL = Plan(
+    views=56, hold_out=14, resolution_px=320, samples=48, test_samples=160, steps=3000, blender_samples=64
+)
+SHORT = Plan(
+    views=16, hold_out=8, resolution_px=128, samples=8, test_samples=32, steps=400, blender_samples=32
+)
 METRICS = ("engine.psnr", "engine.ssim", "blender.psnr_linear", "blender.psnr_view", "splats")
 METRICS += ("seconds.capture", "seconds.fit", "seconds.import")
 
@@ -44,6 +49,7 @@ def options(plan: Plan) -> list[str]:
     values = {
         "--rig": "dome",
         "--views": plan.views,
+        "--hold-out": plan.hold_out,
         "--resolution": plan.resolution_px,
         "--samples": plan.samples,
         "--test-samples": plan.test_samples,

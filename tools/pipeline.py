@@ -100,16 +100,24 @@ class Layout:
         self.log = root / "log.txt"
 
 
-def fit_scene(blend: Path, layout: Layout, options: list[str]) -> dict[str, Any]:
+def scene_options(scene: str) -> list[str]:
+    """Returns the options that choose a scene of the file; "" leaves the active one."""
+    return ["--scene", scene] if scene else []
+
+
+def fit_scene(blend: Path, layout: Layout, options: list[str], scene: str = "") -> dict[str, Any]:
     """Captures, fits and imports a scene headless; returns the command's JSON report."""
     command: list[str | Path] = [python_of("blender"), "-m", "addon", "fit", blend, "--out", layout.result]
-    command += ["--capture", layout.capture, "--run", layout.run, "--json", layout.report, *options]
+    command += ["--capture", layout.capture, "--run", layout.run, "--json", layout.report]
+    command += [*scene_options(scene), *options]
     run_stage(f"capture, fit and import {blend.name}", command, layout.log, quiet=False)
     report: dict[str, Any] = json.loads(layout.report.read_text())
     return report
 
 
-def compare_scene(blend: Path, layout: Layout, title: str, *, blender_samples: int) -> dict[str, Any]:
+def compare_scene(
+    blend: Path, layout: Layout, title: str, *, blender_samples: int, scene: str = ""
+) -> dict[str, Any]:
     """Renders the held-out views by engine and Blender, measures them, draws the sheet; returns the metrics."""
     engine, blender = python_of("engine"), python_of("blender")
     run_stage(
@@ -132,7 +140,7 @@ def compare_scene(blend: Path, layout: Layout, title: str, *, blender_samples: i
     run_stage(
         f"held-out views of the imported splats by Blender (Cycles, {blender_samples} samples)",
         [blender, "-m", "addon", "render", layout.result, "--cameras", layout.capture, "--split", "test"]
-        + ["--samples", str(blender_samples), "--out", layout.blender],
+        + ["--samples", str(blender_samples), "--out", layout.blender, *scene_options(scene)],
         layout.log,
     )
     compare = ROOT / "tools" / "compare.py"
@@ -146,7 +154,11 @@ def compare_scene(blend: Path, layout: Layout, title: str, *, blender_samples: i
         for kind in ("figures", "shown")
         for source in ("original", "engine", "blender")
     ]
-    run_stage("view transform", [blender, ROOT / "tools" / "view_transform.py", blend, *folders], layout.log)
+    run_stage(
+        "view transform",
+        [blender, ROOT / "tools" / "view_transform.py", blend, *folders, *scene_options(scene)],
+        layout.log,
+    )
     run_stage(
         "comparison",
         [engine, compare, "sheet", layout.work, layout.sheet, layout.metrics, "--title", title],

@@ -37,9 +37,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("blend", type=Path, help="the scene whose look is used")
     parser.add_argument("folders", type=Path, nargs="+", help="folders of .npy pictures")
+    parser.add_argument("--scene", default="", help="name of the scene; default: the file's active one")
     arguments = parser.parse_args()
     bpy.ops.wm.open_mainfile(filepath=str(arguments.blend))
-    scene = bpy.context.scene
+    scene = bpy.data.scenes[arguments.scene] if arguments.scene else bpy.context.scene
     settings = scene.render.image_settings
     if hasattr(settings, "media_type"):
         settings.media_type = "IMAGE"
