@@ -35,7 +35,13 @@ class Plan:
 
 
 FULL = Plan(
-    views=56, hold_out=14, resolution_px=320, samples=48, test_samples=160, steps=3000, blender_samples=64
+    views=48,
+    hold_out=16,
+    resolution_px=320,
+    samples=40,
+    test_samples=128,
+    steps=2000,
+    blender_samples=40,
 )
 SHORT = Plan(
     views=16, hold_out=8, resolution_px=128, samples=8, test_samples=32, steps=400, blender_samples=32
