@@ -47,13 +47,14 @@ class Adam:
         """Returns the learning rate of each group at a step, counted from 1."""
         share = min(1.0, (step - 1) / max(1, self.steps - 1))
         settings = self.settings
+        fading = exponential(1.0, settings.final_share, share)
         return {
             "means": exponential(settings.means, settings.means_final, share) * self.extent,
-            "log_scales": settings.log_scales,
-            "quats_wxyz": settings.quats,
-            "opacity_logits": settings.opacity_logits,
-            "sh_dc": settings.sh_dc,
-            "sh": settings.sh_rest,
+            "log_scales": settings.log_scales * fading,
+            "quats_wxyz": settings.quats * fading,
+            "opacity_logits": settings.opacity_logits * fading,
+            "sh_dc": settings.sh_dc * fading,
+            "sh": settings.sh_rest * fading,
         }
 
     @torch.no_grad()

@@ -96,7 +96,9 @@ def test_state_dict_is_everything() -> None:
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 def test_adam_is_torch_adam_with_a_rate_each(backend: str) -> None:
     """20 steps equal torch.optim.Adam with one group a parameter, the constant coefficient in a group of its own."""
-    settings = OptimizerSettings(means=1e-2, means_final=1e-2, sh_dc=0.02, sh_rest=1e-3, quats=3e-3)
+    settings = OptimizerSettings(
+        means=1e-2, means_final=1e-2, final_share=1.0, sh_dc=0.02, sh_rest=1e-3, quats=3e-3
+    )
     state = SplatState.from_splats(known_splats(7).with_sh_degree(2))
     theirs = {name: value.detach().clone() for name, value in state.params.items()}
     theirs["sh_dc"], theirs["sh"] = theirs["sh"][:, :1].clone(), theirs["sh"][:, 1:].clone()
@@ -129,7 +131,8 @@ def test_adam_is_torch_adam_with_a_rate_each(backend: str) -> None:
 
 def test_position_schedule() -> None:
     """The means' rate falls exponentially from the first to the last step, times the extent."""
-    adam = Adam(OptimizerSettings(means=1e-2, means_final=1e-4), extent=2.0, steps=101)
+    adam = Adam(OptimizerSettings(means=1e-2, means_final=1e-4, final_share=0.25), extent=2.0, steps=101)
+    assert adam.rates(101)["quats_wxyz"] == pytest.approx(0.25 * adam.rates(1)["quats_wxyz"])
     assert [adam.rates(step)["means"] for step in (1, 51, 101, 500)] == pytest.approx(
         [2e-2, 2e-3, 2e-4, 2e-4]
     )
