@@ -139,6 +139,17 @@ def test_position_schedule() -> None:
     assert exponential(1.0, 0.0, 0.25) == pytest.approx(0.75)
 
 
+def test_the_other_rates_fade() -> None:
+    """All other rates fall exponentially to their share at the last step; a share of 1 keeps them."""
+    adam = Adam(OptimizerSettings(final_share=0.25, sh_dc=0.04, quats=0.01), extent=1.0, steps=101)
+    assert [adam.rates(step)["sh_dc"] for step in (1, 51, 101)] == pytest.approx([0.04, 0.02, 0.01])
+    assert adam.rates(101)["quats_wxyz"] == pytest.approx(0.0025)
+    still = Adam(OptimizerSettings(final_share=1.0), extent=1.0, steps=101)
+    assert {name: rate for name, rate in still.rates(101).items() if name != "means"} == {
+        name: rate for name, rate in still.rates(1).items() if name != "means"
+    }
+
+
 def prepared(state: SplatState, gradients: list[float]) -> SplatState:
     """Gives each splat a mean screen-space gradient, as if seen in 4 steps."""
     state.buffers[GRADIENT_SUM] = torch.tensor(gradients) * 4
