@@ -16,8 +16,7 @@ def keep_freed_memory() -> bool:
     """Tells glibc to keep freed memory for the next allocation in place of giving it back to the system.
 
     By default glibc maps each block above 32 MB anew and unmaps it when it is freed. A training step of 200 k splats
-    makes several such tensors; the system then clears each of their pages again at each step (9400 page faults, 20 ms on
-    two cores). The price is that the process does not shrink, so this is for the engine's own process, which ends with
+    makes several such tensors; the system then clears each of their pages again at each step. The price is that the process does not shrink, so this is for the engine's own process, which ends with
     its work: never at import, never in a process of somebody else.
 
     Returns:
