@@ -33,6 +33,9 @@ SMALLEST_SHARE = 1e-5
 """Coincident points get splats of this share of the scene's extent."""
 NEAR_SHARE = 0.01
 """Points nearer to a perspective camera than this share of the scene's extent are left out: they fill its picture."""
+RANDOM_OPACITY = 0.1
+"""Random points begin no stronger: a fog that hides the scene from the views learns slowly (suzanne256, 1000 steps: 38.6
+dB in place of 27.5)."""
 EXTENT_MARGIN = 1.1
 """3DGS multiplies the cameras' radius by this."""
 
@@ -186,7 +189,8 @@ def start_splats(
     if path is None:
         points = random_points(capture, min(settings.random_points, settings.max_splats), rng)
         extent = scene_extent(capture)
-        splats = splats_from_points(points, extent=extent, opacity=settings.start_opacity, cameras=cameras)
+        opacity = min(settings.start_opacity, RANDOM_OPACITY)
+        splats = splats_from_points(points, extent=extent, opacity=opacity, cameras=cameras)
     elif "f_dc_0" in read_ply_element(path).properties:
         splats, _, notes = read_splat_ply(path)
         for note in notes:

@@ -141,7 +141,11 @@ class FitSettings:
         "", "Start", "PLY of points or of splats to start from; empty: the capture's init.ply, else random."
     )
     start_opacity: float = setting(
-        0.5, "Start Opacity", "Opacity of the first splats.", minimum=0.01, maximum=0.98
+        0.5,
+        "Start Opacity",
+        "Opacity of the first splats; of random ones at most 0.1.",
+        minimum=0.01,
+        maximum=0.98,
     )
     random_points: int = setting(
         20000,
@@ -211,7 +215,7 @@ class OptimizerSettings:
     # Several times those of Kerbl et al. 2023, whose fits take 30 000 steps, and falling to the end. With them 1000
     # steps on shared/data/dataset/suzanne256 give 38 dB held out in place of 33.4.
     means: float = setting(
-        7e-4, "Means", "Learning rate of the centres, times the scene's extent.", minimum=0, maximum=1
+        5e-4, "Means", "Learning rate of the centres, times the scene's extent.", minimum=0, maximum=1
     )
     means_final: float = setting(
         2e-5, "Means, End", "The same at the last step; exponential in between.", minimum=0, maximum=1
@@ -239,14 +243,14 @@ class DensifySettings:
     """Adaptive density control (Kerbl et al. 2023)."""
 
     start: int = setting(
-        300, "From", "First step that may change the number of splats.", unit="steps", minimum=0
+        200, "From", "First step that may change the number of splats.", unit="steps", minimum=0
     )
     stop_share: float = setting(
         0.7, "Until", "Share of all steps after which the number stays.", minimum=0, maximum=1
     )
     interval: int = setting(100, "Interval", "Steps between two changes.", unit="steps", minimum=1)
     gradient: float = setting(
-        2e-4,
+        3e-4,
         "Gradient",
         "Mean screen-space gradient (in half image widths) above which a splat is cloned or split.",
         minimum=0,
@@ -402,7 +406,7 @@ def add_arguments(
     group = parser.add_argument_group((cls.__doc__ or "").strip().rstrip(".").lower())
     for name, (kind, default, declared) in declarations(cls).items():
         option = option_name(name, "" if name in bare else prefix)
-        text = f"{declared.help.replace('%', '%%')} Default: {default!s}{' ' + declared.unit if declared.unit else ''}."
+        text = f"{declared.help.replace('%', '%%')} Default: {'none' if default == '' else default}{' ' + declared.unit if declared.unit else ''}."
         options: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": f"{prefix}.{name}", "help": text}
         if kind is bool:
             group.add_argument(option, action=argparse.BooleanOptionalAction, **options)

@@ -12,6 +12,7 @@ import pytest
 from splat_engine.fit.start import (
     NEAR_SHARE,
     NORMAL_SHARE,
+    RANDOM_OPACITY,
     random_points,
     scene_bounds,
     scene_extent,
@@ -183,7 +184,7 @@ def test_start_reads_points_and_splats(tmp_path: Path) -> None:
     assert len(splats) == 30 and splats.sh_degree == 1
     assert np.array_equal(splats.means, known_splats(30).means)
     splats, _ = start_splats(capture, FitSettings(random_points=77), rng, pytest.fail)
-    assert len(splats) == 77
+    assert len(splats) == 77 and np.allclose(splats.opacities(), RANDOM_OPACITY)
     assert_sane(splats)
 
 
