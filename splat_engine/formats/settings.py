@@ -406,7 +406,7 @@ def add_arguments(
     group = parser.add_argument_group((cls.__doc__ or "").strip().rstrip(".").lower())
     for name, (kind, default, declared) in declarations(cls).items():
         option = option_name(name, "" if name in bare else prefix)
-        text = f"{declared.help.replace('%', '%%')} Default: {'none' if default == '' else default}{' ' + declared.unit if declared.unit else ''}."
+        text = f"{declared.help.replace('%', '%%')} Default: {'empty' if default == '' else default}{' ' + declared.unit if declared.unit else ''}."
         options: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": f"{prefix}.{name}", "help": text}
         if kind is bool:
             group.add_argument(option, action=argparse.BooleanOptionalAction, **options)

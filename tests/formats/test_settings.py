@@ -179,7 +179,8 @@ def test_options_and_settings_are_the_same_set(cls: type, prefix: str) -> None:
     for _, default, declared in table.values():
         # argparse breaks lines after hyphens.
         assert declared.help.replace("- ", "-") in text.replace("- ", "-")
-        assert f"Default: {default}{' ' + declared.unit if declared.unit else ''}." in text
+        shown = "empty" if default == "" else default
+        assert f"Default: {shown}{' ' + declared.unit if declared.unit else ''}." in text
 
 
 @given(st.data())
