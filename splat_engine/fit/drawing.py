@@ -11,9 +11,7 @@ from torch import Tensor
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.conventions import sh_degree
-from splat_engine.ops.project import project
-from splat_engine.ops.rasterize import rasterize
-from splat_engine.ops.sh import sh_colors
+from splat_engine.ops import project, rasterize, sh_colors
 
 ALPHA_DIVISOR_MIN = 1e-4
 """Depth and normals are divided by alpha; where less is drawn they mean nothing."""

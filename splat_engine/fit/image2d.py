@@ -15,8 +15,7 @@ from torch import Tensor
 
 from splat_engine.fit.metrics import psnr_db
 from splat_engine.formats.settings import ImageFitSettings
-from splat_engine.ops.adam import adam_step
-from splat_engine.ops.rasterize import rasterize
+from splat_engine.ops import adam_step, rasterize
 
 NUMBERS_PER_SPLAT = 9
 SIGMA_MIN_PX = 0.3

@@ -12,7 +12,7 @@ from splat_engine.fit.data import ViewTensors
 from splat_engine.fit.drawing import Drawn
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.formats.settings import FitSettings
-from splat_engine.ops.ssim import ssim
+from splat_engine.ops import ssim
 
 GATE_ALPHA = 0.5
 """Depth and normals are compared where target and drawing are at least this opaque: elsewhere they are mixtures."""

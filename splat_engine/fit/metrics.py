@@ -12,7 +12,7 @@ from torch import Tensor
 from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.drawing import draw
 from splat_engine.fit.formation import ImageFormation
-from splat_engine.ops.ssim import ssim
+from splat_engine.ops import ssim
 
 PSNR_MAX_DB = 120.0
 """What equal pictures are given, so that means stay finite."""

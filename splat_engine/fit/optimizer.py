@@ -12,7 +12,7 @@ from torch import Tensor
 
 from splat_engine.fit.model import SplatState
 from splat_engine.formats.settings import OptimizerSettings
-from splat_engine.ops.adam import adam_step
+from splat_engine.ops import adam_step
 
 
 def exponential(first: float, last: float, share: float) -> float:

@@ -16,7 +16,7 @@ from splat_engine.fit.metrics import PSNR_MAX_DB, ViewScore, compare, mean_score
 from splat_engine.formats.conventions import linear_from_srgb
 from splat_engine.formats.conventions import srgb_from_linear as numpy_srgb_from_linear
 from splat_engine.formats.settings import FitSettings
-from splat_engine.ops.ssim import ssim
+from splat_engine.ops import ssim
 from tests.engine.tiny_capture import ring_cameras
 
 H, W = 26, 31
