@@ -45,7 +45,7 @@ class ViewTensors:
         color: [H, W, 3] premultiplied, in the blending space.
         alpha: [H, W].
         picture: [H, W, 3] the encoded picture over black.
-        empty: [H, W] bool, True where there is neither alpha nor light.
+        empty: [E] flat indices of the pixels with neither alpha nor light.
         edges: [M] flat indices of the pixels that are neither empty nor opaque.
         depth: [H, W] planar depth in scene units, 0 where there is none; or None.
         normals: [H, W, 3] unit or zero, world frame; or None.
@@ -69,10 +69,17 @@ class ViewTensors:
 
         Only the pixels that a background shines through need the encoding anew: at the edges of things.
         """
-        result = torch.where(self.empty[..., None], formation.picture(background), self.picture)
+        result = self.picture.clone()
+        rows = result.view(-1, 3)
+        rows[self.empty] = formation.picture(background)
         color, alpha = self.color.view(-1, 3)[self.edges], self.alpha.view(-1)[self.edges]
-        result.view(-1, 3)[self.edges] = formation.picture(over(color, alpha, background))
+        rows[self.edges] = formation.picture(over(color, alpha, background))
         return result
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the view shows nothing at all."""
+        return len(self.empty) == self.alpha.numel()
 
 
 def view_tensors(
@@ -95,7 +102,7 @@ def view_tensors(
         color=color,
         alpha=alpha,
         picture=formation.picture(color),
-        empty=empty,
+        empty=empty.view(-1).nonzero()[:, 0],
         edges=((alpha < 1) & ~empty).view(-1).nonzero()[:, 0],
         depth=depth,
         normals=normals,

@@ -62,7 +62,7 @@ def score_views(
         target = view.picture
         if view.valid is not None:
             picture = torch.where(view.valid[..., None], picture, target)
-        yield replace(compare(picture, target, view.camera.name, backend), empty=bool(view.empty.all()))
+        yield replace(compare(picture, target, view.camera.name, backend), empty=view.is_empty)
 
 
 def mean_scores(scores: list[ViewScore]) -> dict[str, float]:
