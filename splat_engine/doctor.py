@@ -11,15 +11,15 @@ from typing import Any
 import torch
 
 from splat_engine import native
-from splat_engine.fit.drawing import draw
+from splat_engine.fit.drawing import blend, draw, screen_gradients, screen_leaves
 from splat_engine.fit.formation import ImageFormation
-from splat_engine.fit.losses import photometric_loss
 from splat_engine.fit.metrics import psnr_db
-from splat_engine.fit.model import PARAMETER_NAMES, SplatState
-from splat_engine.fit.optimizer import Adam
+from splat_engine.fit.model import SplatState
+from splat_engine.fit.optimizer import Adam, Seen
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import OptimizerSettings
+from splat_engine.ops import photometric_loss
 
 SECONDS = 1.0
 GAIN_MIN_DB = 1.0
@@ -67,22 +67,21 @@ def one_second_fit(seconds: float = SECONDS) -> tuple[int, float, float]:
     intrinsics = torch.from_numpy(camera.intrinsics).float()
     black = torch.zeros(3)
 
-    def picture(state: SplatState) -> torch.Tensor:
-        drawn = draw(state.params, viewmat, intrinsics, camera, formation, background=black)
-        return formation.picture(drawn.blended)
-
-    with torch.no_grad():
-        target = picture(_splats(generator))
+    target = draw(_splats(generator).params, viewmat, intrinsics, camera, formation, background=black)
     state = _splats(generator)
-    adam = Adam(OptimizerSettings(sh_dc=0.02), extent=10.0, steps=1000)
+    adam = Adam(OptimizerSettings(sh_dc=0.02), formation, extent=10.0, steps=1000)
     errors: list[float] = []
     end_s = time.monotonic() + seconds
     while time.monotonic() < end_s or len(errors) < 20:
-        drawn = picture(state)
-        errors.append((drawn.detach() - target).square().mean().item())
-        loss = photometric_loss(drawn, target, ssim_weight=0.2)
-        gradients = torch.autograd.grad(loss, [state.params[name] for name in PARAMETER_NAMES])
-        adam.step(state, dict(zip(PARAMETER_NAMES, gradients, strict=True)), len(errors))
+        screen = screen_leaves(state.params, viewmat, intrinsics, camera, formation)
+        drawn = blend(screen, camera, background=black)
+        loss = photometric_loss(
+            drawn.blended, drawn.alpha, target.blended, target.alpha, black, encode=True, ssim_weight=0.2
+        )
+        errors.append(loss.squared.item())
+        gradients = screen_gradients(loss.loss, screen)
+        seen = Seen(gradients, screen.projected.radii, viewmat, intrinsics, camera)
+        adam.step(state, seen, len(errors))
     return len(errors), psnr_db(errors[0]), psnr_db(errors[-1])
 
 

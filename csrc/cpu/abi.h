@@ -8,7 +8,7 @@
 namespace splat {
 
 // Raise this number whenever a structure below or the meaning of a field changes; structs.py has the same number.
-constexpr int32_t ABI_VERSION = 1;
+constexpr int32_t ABI_VERSION = 2;
 
 // What an entry point returns. splat_last_error() has the text for the calling thread.
 enum Status : int32_t {
@@ -186,6 +186,81 @@ struct AdamStepArgs {
     T* parameter;            // in and out [N, row_size]
     T* exp_avg;              // in and out
     T* exp_avg_sq;           // in and out
+};
+
+// The comparison of a drawn picture with its target, and the gradient, in one call; the meaning of the fields is that of
+// splat_engine.ops.photometric_loss.
+template <class T>
+struct PhotometricLossArgs {
+    int32_t height;
+    int32_t width;
+    int32_t encode;    // 1: both pictures are linear light, and compared as sRGB values
+    int32_t reserved;  // 0
+    T l1_weight;
+    T ssim_weight;  // 0: SSIM is not computed, and told as 0
+    T mse_weight;
+    T alpha_weight;
+    const T* image;         // [H,W,3] drawn over the background
+    const T* alpha;         // [H,W] drawn
+    const T* target;        // [H,W,3] premultiplied
+    const T* target_alpha;  // [H,W]
+    const T* background;    // [3]
+    const uint8_t* valid;   // [H,W], pixels with 0 count as equal; or null: all count
+    T* figures;  // out [5]: loss, mean |difference|, mean SSIM, mean squared difference, mean |alpha's|
+    T* v_image;  // out [H,W,3], or null together with v_alpha: no gradient
+    T* v_alpha;  // out [H,W]
+};
+
+// The backward of project and of sh_colors, and Adam's update of all parameters of a splat, in one pass: the gradient of
+// the parameters is never written. The meaning of the fields is that of splat_engine.ops.update_splats.
+template <class T>
+struct UpdateSplatsArgs {
+    int64_t count;
+    int32_t width;
+    int32_t height;
+    int32_t orthographic;
+    int32_t antialiased;
+    int32_t coefficients;
+    int32_t degree;
+    int32_t decode;
+    int32_t sparse;  // 1: splats whose gradients from the screen are all 0 are left alone, moments included
+    T dilation_px2;
+    T near_depth;
+    T rate1;  // as in AdamStepArgs, and so the next four
+    T beta2;
+    T rate2;
+    T eps;
+    T inverse_root;
+    T step_means;  // learning rate / (1 - beta1^t), and so the next five
+    T step_log_scales;
+    T step_quats_wxyz;
+    T step_opacity_logits;
+    T step_sh_constant;  // of coefficient 0
+    T step_sh;           // of the others
+    const T* viewmat;
+    const T* intrinsics;
+    const T* radii;
+    const T* v_means2d;    // [N,2] or null (zero), and so the next five
+    const T* v_depths;     // [N]
+    const T* v_conics;     // [N,3]
+    const T* v_opacities;  // [N]
+    const T* v_normals;    // [N,3]
+    const T* v_colors;     // [N,3]
+    T* means;              // in and out [N,3], and so all that follow
+    T* log_scales;         // [N,3]
+    T* quats_wxyz;         // [N,4]
+    T* opacity_logits;     // [N]
+    T* sh;                 // [N,K,3]
+    T* first_means;        // Adam's first moments, of the same shapes
+    T* first_log_scales;
+    T* first_quats_wxyz;
+    T* first_opacity_logits;
+    T* first_sh;
+    T* second_means;  // and the second ones
+    T* second_log_scales;
+    T* second_quats_wxyz;
+    T* second_opacity_logits;
+    T* second_sh;
 };
 
 }  // namespace splat

@@ -25,16 +25,18 @@
 #include "../include/macros.h"
 #include "abi.h"
 
-#define SPLAT_KERNELS(X)               \
-    X(rasterize_fwd, RasterizeFwdArgs) \
-    X(rasterize_bwd, RasterizeBwdArgs) \
-    X(project_fwd, ProjectFwdArgs)     \
-    X(project_bwd, ProjectBwdArgs)     \
-    X(sh_colors_fwd, ShColorsFwdArgs)  \
-    X(sh_colors_bwd, ShColorsBwdArgs)  \
-    X(ssim_fwd, SsimFwdArgs)           \
-    X(ssim_bwd, SsimBwdArgs)           \
-    X(adam_step, AdamStepArgs)
+#define SPLAT_KERNELS(X)                     \
+    X(rasterize_fwd, RasterizeFwdArgs)       \
+    X(rasterize_bwd, RasterizeBwdArgs)       \
+    X(project_fwd, ProjectFwdArgs)           \
+    X(project_bwd, ProjectBwdArgs)           \
+    X(sh_colors_fwd, ShColorsFwdArgs)        \
+    X(sh_colors_bwd, ShColorsBwdArgs)        \
+    X(ssim_fwd, SsimFwdArgs)                 \
+    X(ssim_bwd, SsimBwdArgs)                 \
+    X(adam_step, AdamStepArgs)               \
+    X(photometric_loss, PhotometricLossArgs) \
+    X(update_splats, UpdateSplatsArgs)
 
 namespace splat {
 

@@ -1,43 +1,11 @@
 // project and its backward: LANES splats at a time; chunks of splats are shared out among the threads.
-#include "../include/projection.h"
 #include "camera_arrays.h"
 #include "kernels.h"
-#include "wide.h"
+#include "project_rows.h"
 
 SPLAT_BEGIN_ISA
 
 namespace {
-
-template <class Args, class S>
-Camera<S> read_camera(const Args& args, const S* viewmat) {
-    Camera<S> camera;
-    read_viewmat(viewmat, camera.rotation, camera.translation);
-    camera.focal_x = args.intrinsics[0];
-    camera.focal_y = args.intrinsics[1];
-    camera.center_x = args.intrinsics[2];
-    camera.center_y = args.intrinsics[3];
-    camera.width = S(args.width);
-    camera.height = S(args.height);
-    camera.near_depth = args.near_depth;
-    camera.dilation = args.dilation_px2;
-    camera.orthographic = args.orthographic != 0;
-    camera.antialiased = args.antialiased != 0;
-    return camera;
-}
-
-template <class S, class Args>
-SPLAT_FN Splat<Wide<S>> load_splats(const Args& args, int64_t first, int count) {
-    using T = Wide<S>;
-    T mean[3], log_scale[3], quat[4], logit[1];
-    load_rows<3>(args.means + first * 3, 3, count, mean);
-    load_rows<3>(args.log_scales + first * 3, 3, count, log_scale);
-    load_rows<4>(args.quats_wxyz + first * 4, 4, count, quat);
-    load_rows<1>(args.opacity_logits + first, 1, count, logit);
-    return {{mean[0], mean[1], mean[2]},
-            {log_scale[0], log_scale[1], log_scale[2]},
-            {quat[0], quat[1], quat[2], quat[3]},
-            logit[0]};
-}
 
 template <class S>
 int run_project_fwd(const ProjectFwdArgs<S>& args) {
@@ -75,22 +43,6 @@ SPLAT_FN void accumulate(const CameraGradient<T>& v, T (&sums)[CAMERA_SUMS]) {
     for (int i = 0; i < CAMERA_SUMS; ++i) sums[i] = sums[i] + terms[i];
 }
 
-// Gradients that arrive from the screen; those that are null count as zero.
-template <class S>
-SPLAT_FN ScreenSplat<Wide<S>> load_screen_gradient(const ProjectBwdArgs<S>& args, int64_t first, int count) {
-    using T = Wide<S>;
-    T mean[2] = {T(0), T(0)}, depth[1] = {T(0)}, conic[3] = {T(0), T(0), T(0)}, opacity[1] = {T(0)};
-    T normal[3] = {T(0), T(0), T(0)};
-    if (args.v_means2d) load_rows<2>(args.v_means2d + first * 2, 2, count, mean);
-    if (args.v_depths) load_rows<1>(args.v_depths + first, 1, count, depth);
-    if (args.v_conics) load_rows<3>(args.v_conics + first * 3, 3, count, conic);
-    if (args.v_opacities) load_rows<1>(args.v_opacities + first, 1, count, opacity);
-    if (args.v_normals) load_rows<3>(args.v_normals + first * 3, 3, count, normal);
-    return {mean[0],  mean[1],  depth[0],   conic[0],
-            conic[1], conic[2], opacity[0], {normal[0], normal[1], normal[2]},
-            T(0),     T(0)};
-}
-
 // One chunk: gradients of its splats, and its part of the camera's gradient.
 template <class S>
 void backward_chunk(const ProjectBwdArgs<S>& args, const Camera<S>& camera, int64_t begin, int64_t end,
@@ -107,7 +59,7 @@ void backward_chunk(const ProjectBwdArgs<S>& args, const Camera<S>& camera, int6
 
         CameraGradient<T> v_camera;
         const Splat<T> v = project_splat_gradient(camera, load_splats<S>(args, first, count),
-                                                  load_screen_gradient(args, first, count),
+                                                  load_screen_gradient<S>(args, first, count),
                                                   args.v_normals != nullptr, v_camera);
         T mean[3] = {where(visible, v.mean.x), where(visible, v.mean.y), where(visible, v.mean.z)};
         T log_scale[3] = {where(visible, v.log_scale.x), where(visible, v.log_scale.y),

@@ -1,64 +1,13 @@
 // sh_colors and its backward: LANES splats at a time, the coefficients of a block transposed so that each
 // register holds one coefficient of all its splats. Reading and writing the coefficients is what takes the
 // time: 192 bytes a splat.
-#include "../include/color.h"
-#include "../include/sh.h"
 #include "camera_arrays.h"
 #include "kernels.h"
-#include "wide.h"
+#include "sh_rows.h"
 
 SPLAT_BEGIN_ISA
 
 namespace {
-
-// The camera as directions need it.
-template <class S>
-struct ViewPoint {
-    Matrix3<S> rotation;
-    Vector3<S> translation;
-    Vector3<S> center;   // perspective: camera centre in the world
-    Vector3<S> forward;  // orthographic: unit forward axis in the world
-    S inverse_length;    // orthographic: 1 / |row 2 of the rotation|
-    bool orthographic;
-};
-
-template <class S>
-ViewPoint<S> read_view_point(const S* viewmat, bool orthographic) {
-    ViewPoint<S> view;
-    read_viewmat(viewmat, view.rotation, view.translation);
-    view.center = camera_center(view.rotation, view.translation);
-    const auto& row = view.rotation.m[2];
-    view.forward = unit_direction(Vector3<S>{row[0], row[1], row[2]}, view.inverse_length);
-    view.orthographic = orthographic;
-    return view;
-}
-
-template <class S>
-SPLAT_FN Vector3<Wide<S>> directions(const ViewPoint<S>& view, const S* means, int count,
-                                     Wide<S>& inverse_length) {
-    using T = Wide<S>;
-    if (view.orthographic) {
-        inverse_length = T(0);
-        return {T(view.forward.x), T(view.forward.y), T(view.forward.z)};
-    }
-    T mean[3];
-    load_rows<3>(means, 3, count, mean);
-    return unit_direction(
-        Vector3<T>{mean[0] - view.center.x, mean[1] - view.center.y, mean[2] - view.center.z},
-        inverse_length);
-}
-
-// 0.5 + sum_k Y_k c_k for one channel, and whether it counts: what is not finite or not above zero is black.
-template <int COUNT, class T>
-SPLAT_FN T encoded_color(const T* basis, const T* coefficients, int channel) {
-    T sum = T(0.5);
-    for (int k = 0; k < COUNT; ++k) sum = sum + basis[k] * coefficients[3 * k + channel];
-    return sum;
-}
-template <class T>
-SPLAT_FN auto counts(T encoded) {
-    return is_finite(encoded) & (encoded > T(0));
-}
 
 template <int DEGREE, class S>
 void forward_range(const ShColorsFwdArgs<S>& args, const ViewPoint<S>& view, int64_t begin, int64_t end) {
@@ -80,21 +29,8 @@ void forward_range(const ShColorsFwdArgs<S>& args, const ViewPoint<S>& view, int
     }
 }
 
-// v_colors -> v_encoded, through the decoding and the clamp at zero.
-template <class S>
-SPLAT_FN void encoded_gradient(bool decode, const Wide<S>& encoded, Wide<S>& v_color) {
-    using T = Wide<S>;
-    if (decode) {
-        T linear, derivative;
-        linear_from_srgb(where(counts(encoded), encoded), linear, derivative);
-        v_color = v_color * derivative;
-    }
-    v_color = where(counts(encoded), v_color);
-}
-
 // One chunk. `partial` receives the sum of v_offset (perspective) or v_direction (orthographic) over its
 // splats.
-//   v_c_k = Y_k v_e (outer product over channels);  v_d = sum_k (sum_channel v_e c_k) grad Y_k(d)
 template <int DEGREE, class S>
 void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, int64_t begin, int64_t end,
                     double* partial) {
@@ -114,14 +50,8 @@ void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, in
                                 v_color[channel]);
 
         if (args.v_means || partial) {
-            T weights[COUNT];
-            for (int k = 0; k < COUNT; ++k)
-                weights[k] = v_color[0] * coefficients[3 * k] + v_color[1] * coefficients[3 * k + 1] +
-                             v_color[2] * coefficients[3 * k + 2];
-            Vector3<T> v_direction = sh_basis_gradient<DEGREE>(direction, weights);
-            if (!view.orthographic) v_direction = direction_gradient(direction, inverse_length, v_direction);
-            const auto sound = is_finite(v_direction.x + v_direction.y + v_direction.z);
-            v_direction = where(sound, v_direction);  // a coefficient that is not finite: its colour is black
+            const Vector3<T> v_direction =
+                offset_gradient<DEGREE>(view, direction, inverse_length, coefficients, v_color);
             // rows past the end repeat the last splat
             const Vector3<T> counted = where(between<S>(0, 0, count), v_direction);
             sums[0] = sums[0] + counted.x;
@@ -136,9 +66,7 @@ void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, in
             }
         }
         if (args.v_sh) {
-            for (int k = 0; k < COUNT; ++k)
-                for (int channel = 0; channel < 3; ++channel)
-                    coefficients[3 * k + channel] = basis[k] * v_color[channel];
+            coefficient_gradient<COUNT>(basis, v_color, coefficients);
             store_rows<3 * COUNT>(coefficients, args.v_sh + first * stride, stride, count);
             for (int lane = 0; lane < count && stride > 3 * COUNT; ++lane)
                 for (int64_t i = 3 * COUNT; i < stride; ++i) args.v_sh[(first + lane) * stride + i] = S(0);

@@ -38,24 +38,6 @@ struct Shape {
 // rows ahead.
 constexpr int PREFETCH_ROWS = 2;
 
-// Numbers `first` to `first + LANES` of a row, zero outside of [0, length).
-template <class S>
-SPLAT_FN Wide<S> load_padded(const S* row, int64_t first, int64_t length) {
-    constexpr int LANES = Wide<S>::LANES;
-    if (first >= 0 && first + LANES <= length) return Wide<S>::load(row + first);
-    Wide<S> result;
-    for (int lane = 0; lane < LANES; ++lane)
-        result.v[lane] = first + lane >= 0 && first + lane < length ? row[first + lane] : S(0);
-    return result;
-}
-// The counterpart; writes nothing outside of the row.
-template <class S>
-SPLAT_FN void store_padded(Wide<S> value, S* row, int64_t first, int64_t length) {
-    constexpr int LANES = Wide<S>::LANES;
-    if (first + LANES <= length) return value.store(row + first);
-    for (int lane = 0; first + lane < length; ++lane) row[first + lane] = value.v[lane];
-}
-
 // sum_k tap_k (at(-k) + at(k)): the window, folded.
 template <class S, class At>
 SPLAT_FN Wide<S> blurred(At at) {

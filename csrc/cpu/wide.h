@@ -197,6 +197,24 @@ SPLAT_FN WideTruth<S> between(int64_t first, int64_t begin, int64_t end) {
     return result;
 }
 
+// Numbers `first` to `first + LANES` of a row, zero outside of [0, length).
+template <class S>
+SPLAT_FN Wide<S> load_padded(const S* row, int64_t first, int64_t length) {
+    constexpr int LANES = Wide<S>::LANES;
+    if (first >= 0 && first + LANES <= length) return Wide<S>::load(row + first);
+    Wide<S> result;
+    for (int lane = 0; lane < LANES; ++lane)
+        result.v[lane] = first + lane >= 0 && first + lane < length ? row[first + lane] : S(0);
+    return result;
+}
+// The counterpart; writes nothing outside of the row.
+template <class S>
+SPLAT_FN void store_padded(Wide<S> value, S* row, int64_t first, int64_t length) {
+    constexpr int LANES = Wide<S>::LANES;
+    if (first + LANES <= length) return value.store(row + first);
+    for (int lane = 0; first + lane < length; ++lane) row[first + lane] = value.v[lane];
+}
+
 // -----------------------------------------------------------------------------------------------------------
 // Rows to columns and back: arrays of structures in memory, one register a field in the formulas.
 
@@ -209,6 +227,38 @@ template <int... LANE>
 struct LaneCount<0, LANE...> {
     using List = LaneList<LANE...>;
 };
+
+// A number that the compiler knows, as an argument.
+template <int VALUE>
+struct Constant {
+    static constexpr int value = VALUE;
+};
+// step(Constant<0>), ..., step(Constant<N - 1>): a loop that is always written out, so that arrays which it indexes
+// stay in registers.
+template <class Step, int... NUMBER>
+SPLAT_FN void repeat_for(LaneList<NUMBER...>, Step step) {
+    (step(Constant<NUMBER>{}), ...);
+}
+template <int N, class Step>
+SPLAT_FN void repeat(Step step) {
+    repeat_for(typename LaneCount<N>::List{}, step);
+}
+
+// One number a pixel to one number a channel, three channels interleaved: part PART (0 to 2) of what LANES pixels give.
+template <int PART, class S, int... LANE>
+SPLAT_FN Wide<S> spread_lanes(Wide<S> pixels, LaneList<LANE...>) {
+    constexpr int LANES = Wide<S>::LANES;
+#if SPLAT_HAS_SHUFFLEVECTOR
+    return Wide<S>::of(__builtin_shufflevector(pixels.v, pixels.v, ((PART * LANES + LANE) / 3)...));
+#else
+    using Lanes = typename WideTypes<S>::Truth;
+    return Wide<S>::of(__builtin_shuffle(pixels.v, Lanes{((PART * LANES + LANE) / 3)...}));
+#endif
+}
+template <int PART, class S>
+SPLAT_FN Wide<S> spread(Wide<S> pixels) {
+    return spread_lanes<PART>(pixels, typename LaneCount<Wide<S>::LANES>::List{});
+}
 
 // Exchanges the off-diagonal blocks of side STEP between two rows: lanes of `a` whose number has the bit STEP
 // against lanes of `b` that have not.

@@ -1,5 +1,5 @@
-// The sRGB transfer curve and its derivative (IEC 61966-2-1), as Blender applies it to splats: no upper
-// clamp.
+// The sRGB transfer curve and its derivative, both ways (IEC 61966-2-1), as Blender applies it to splats: no
+// upper clamp.
 #pragma once
 
 #include "scalar.h"
@@ -19,6 +19,23 @@ SPLAT_FN void linear_from_srgb(T encoded, T& linear, T& derivative) {
     const T power = base * exponential(logarithm(base) * T(0.4));
     linear = select(low, encoded * T(SRGB_SLOPE), base * power);
     derivative = select(low, T(SRGB_SLOPE), power * T(2.4 / (1.0 + SRGB_OFFSET)));
+}
+
+constexpr double SRGB_LINEAR_KNEE = 0.0031308;  // linear value where the straight part ends
+
+// Encoded value of linear light; negative light stays on the straight part.
+template <class T>
+SPLAT_FN T srgb_from_linear(T linear) {
+    const T base = larger(linear, T(SRGB_LINEAR_KNEE));
+    const T curved = exponential(logarithm(base) * T(1.0 / 2.4)) * T(1.0 + SRGB_OFFSET) - T(SRGB_OFFSET);
+    return select(linear <= T(SRGB_LINEAR_KNEE), linear * T(1.0 / SRGB_SLOPE), curved);
+}
+
+// Its derivative, from the value itself: (1 + offset) / 2.4 linear^(1 / 2.4 - 1) = (encoded + offset) / (2.4 linear).
+template <class T>
+SPLAT_FN T srgb_from_linear_gradient(T linear, T encoded) {
+    const T curved = (encoded + T(SRGB_OFFSET)) / (larger(linear, T(SRGB_LINEAR_KNEE)) * T(2.4));
+    return select(linear <= T(SRGB_LINEAR_KNEE), T(1.0 / SRGB_SLOPE), curved);
 }
 
 SPLAT_END_ISA

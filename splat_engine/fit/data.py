@@ -20,7 +20,7 @@ from PIL import Image
 from torch import Tensor
 
 from splat_engine.fit.exr import check_layers, read_layers
-from splat_engine.fit.formation import ImageFormation, over
+from splat_engine.fit.formation import ImageFormation
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, Split, View
 from splat_engine.formats.errors import FormatError, UserError
@@ -44,9 +44,7 @@ class ViewTensors:
         camera: The same in words.
         color: [H, W, 3] premultiplied, in the blending space.
         alpha: [H, W].
-        picture: [H, W, 3] the encoded picture over black.
-        empty: [E] flat indices of the pixels with neither alpha nor light.
-        edges: [M] flat indices of the pixels that are neither empty nor opaque.
+        is_empty: Whether the view shows nothing at all.
         depth: [H, W] planar depth in scene units, 0 where there is none; or None.
         normals: [H, W, 3] unit or zero, world frame; or None.
         valid: [H, W] bool, False where the file held values that are not finite; None where all are good.
@@ -57,36 +55,16 @@ class ViewTensors:
     camera: Camera
     color: Tensor
     alpha: Tensor
-    picture: Tensor
-    empty: Tensor
-    edges: Tensor
+    is_empty: bool
     depth: Tensor | None = None
     normals: Tensor | None = None
     valid: Tensor | None = None
-
-    def over(self, background: Tensor, formation: ImageFormation) -> Tensor:
-        """Returns the encoded picture [H, W, 3] over a background [3] given in the blending space.
-
-        Only the pixels that a background shines through need the encoding anew: at the edges of things.
-        """
-        result = self.picture.clone()
-        rows = result.view(-1, 3)
-        rows[self.empty] = formation.picture(background)
-        color, alpha = self.color.view(-1, 3)[self.edges], self.alpha.view(-1)[self.edges]
-        rows[self.edges] = formation.picture(over(color, alpha, background))
-        return result
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the view shows nothing at all."""
-        return len(self.empty) == self.alpha.numel()
 
 
 def view_tensors(
     camera: Camera,
     color: Tensor,
     alpha: Tensor,
-    formation: ImageFormation,
     *,
     depth: Tensor | None = None,
     normals: Tensor | None = None,
@@ -94,16 +72,13 @@ def view_tensors(
 ) -> ViewTensors:
     """Returns a view of its premultiplied colour [H, W, 3] in the blending space and alpha [H, W]; see ViewTensors."""
     viewmat, intrinsics = camera_tensors(camera)
-    empty = (alpha == 0) & (color == 0).all(dim=-1)
     return ViewTensors(
         viewmat=viewmat,
         intrinsics=intrinsics,
         camera=camera,
         color=color,
         alpha=alpha,
-        picture=formation.picture(color),
-        empty=empty.view(-1).nonzero()[:, 0],
-        edges=((alpha < 1) & ~empty).view(-1).nonzero()[:, 0],
+        is_empty=not (bool(alpha.any()) or bool(color.any())),
         depth=depth,
         normals=normals,
         valid=valid,
@@ -160,7 +135,7 @@ class CaptureImages:
         self._warn = warn
         self._kept: dict[int, ViewTensors] = {}
         self._budget_bytes = budget_bytes
-        channels = 7 + with_depth + 3 * with_normals
+        channels = 4 + with_depth + 3 * with_normals
         pixels = sum(view.camera.width * view.camera.height for view in self.views)
         self._dtype = torch.float32 if 4 * channels * pixels <= budget_bytes else torch.float16
         for view in self.views:
@@ -209,7 +184,7 @@ class CaptureImages:
             assert view.image is not None
             straight, alpha = (torch.from_numpy(array) for array in read_picture(self.root / view.image))
             color = self.formation.from_display(straight, alpha)
-            return view_tensors(view.camera, color, alpha, self.formation)
+            return view_tensors(view.camera, color, alpha)
         path = self.root / view.exr
         layers = read_layers(path, self.layers, (view.camera.width, view.camera.height))
         valid = np.logical_and.reduce([np.isfinite(layer).all(axis=-1) for layer in layers.values()])
@@ -227,7 +202,6 @@ class CaptureImages:
             view.camera,
             self.formation.from_linear(linear, alpha_tensor),
             alpha_tensor,
-            self.formation,
             depth=None if depth is None else _depth_of(depth[..., 0], covered),
             normals=None if normals is None else normals * covered[..., None],
             valid=None if valid.all() else torch.from_numpy(valid),
@@ -250,7 +224,7 @@ def _with_source(view: View, capture: Capture, target: Target) -> View:
 
 
 def _pixels(view: ViewTensors) -> dict[str, Tensor]:
-    names = ("color", "alpha", "picture", "depth", "normals")
+    names = ("color", "alpha", "depth", "normals")
     return {name: value for name in names if (value := getattr(view, name)) is not None}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import torch
 from torch import Tensor
@@ -11,13 +11,25 @@ from torch import Tensor
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.conventions import sh_degree
-from splat_engine.ops import project, rasterize, sh_colors
+from splat_engine.ops import Projected, ScreenGradients, project, rasterize, sh_colors
 
 ALPHA_DIVISOR_MIN = 1e-4
 """Depth and normals are divided by alpha; where less is drawn they mean nothing."""
 
 NEAR_MIN = 1e-5
 """Scene units; stands in for a clip distance of 0, at which a perspective has no size."""
+
+
+class Screen(NamedTuple):
+    """Splats as one camera sees them, ready to be blended.
+
+    Attributes:
+        projected: Centres, depths, conics, opacities, radii, and normals where they were asked for.
+        colors: [N, 3] in the formation's blending space.
+    """
+
+    projected: Projected
+    colors: Tensor
 
 
 class Drawn(NamedTuple):
@@ -28,39 +40,49 @@ class Drawn(NamedTuple):
         alpha: [H, W].
         depth: [H, W] planar depth, alpha-normalised, scene units; or None.
         normals: [H, W, 3] alpha-weighted sum of normals, world frame, not normalised; or None.
-        means2d: [N, 2] centres, px, in the graph: their gradient steers densification.
-        radii: [N, 2] px, 0 for a culled splat.
     """
 
     blended: Tensor
     alpha: Tensor
     depth: Tensor | None
     normals: Tensor | None
-    means2d: Tensor
-    radii: Tensor
 
 
-def draw(
+class CameraOptions(TypedDict):
+    """How a camera and an image formation project; the keywords of the ops."""
+
+    camera_model: str
+    dilation_px2: float
+    near: float
+
+
+def camera_options(camera: Camera, formation: ImageFormation) -> CameraOptions:
+    """Returns what ``project`` and ``update_splats`` must agree about."""
+    return {
+        "camera_model": camera.model,
+        "dilation_px2": formation.dilation_px2,
+        "near": max(camera.near, NEAR_MIN),
+    }
+
+
+def to_screen(
     params: Mapping[str, Tensor],
     viewmat: Tensor,
     intrinsics: Tensor,
     camera: Camera,
     formation: ImageFormation,
     *,
-    background: Tensor,
-    with_depth: bool = False,
     with_normals: bool = False,
     backend: str = "cpu",
-) -> Drawn:
-    """Draws splats, differentiable.
+) -> Screen:
+    """Projects and colours splats, differentiable.
 
     Args:
-        params: means, log_scales, quats_wxyz, opacity_logits, sh, as in ``Splats``; N = 0 draws the background.
+        params: means, log_scales, quats_wxyz, opacity_logits, sh, as in ``Splats``; N may be 0.
         viewmat, intrinsics: The camera as tensors.
         camera: Gives the size, the model and the near distance.
         formation: The image formation.
-        background: [3] in the blending space.
-        with_depth, with_normals: Also draw these.
+        with_normals: Also give the normals.
         backend: "cpu" or "reference".
     """
     projected = project(
@@ -72,9 +94,7 @@ def draw(
         intrinsics,
         camera.width,
         camera.height,
-        camera_model=camera.model,
-        dilation_px2=formation.dilation_px2,
-        near=max(camera.near, NEAR_MIN),
+        **camera_options(camera, formation),
         with_normals=with_normals,
         backend=backend,
     )
@@ -87,7 +107,62 @@ def draw(
         decode=formation.is_linear,
         backend=backend,
     )
-    features = [colors]
+    return Screen(projected, colors)
+
+
+def screen_leaves(
+    params: Mapping[str, Tensor],
+    viewmat: Tensor,
+    intrinsics: Tensor,
+    camera: Camera,
+    formation: ImageFormation,
+    *,
+    with_depth: bool = False,
+    with_normals: bool = False,
+    backend: str = "cpu",
+) -> Screen:
+    """The same as ``to_screen``, as leaves of a graph that begins on the screen: a training step needs no more of
+    autograd, since ``update_splats`` goes the way from there to the parameters by itself.
+
+    Args:
+        with_depth: The depth will be drawn, so it has a gradient.
+    """
+    with torch.no_grad():
+        screen = to_screen(
+            params, viewmat, intrinsics, camera, formation, with_normals=with_normals, backend=backend
+        )
+    for name, value in _differentiable(screen).items():
+        value.requires_grad_(name != "depths" or with_depth)
+    return screen
+
+
+def screen_gradients(loss: Tensor, leaves: Screen) -> ScreenGradients:
+    """Returns the gradient of a loss by what ``screen_leaves`` returned."""
+    wanted = {name: value for name, value in _differentiable(leaves).items() if value.requires_grad}
+    found = torch.autograd.grad(loss, list(wanted.values()))
+    return ScreenGradients(**dict(zip(wanted, found, strict=True)))
+
+
+def _differentiable(screen: Screen) -> dict[str, Tensor]:
+    """What of a screen can have a gradient, under the names of ``ScreenGradients``."""
+    values = {name: getattr(screen.projected, name) for name in ScreenGradients._fields if name != "colors"}
+    return {name: value for name, value in {**values, "colors": screen.colors}.items() if value is not None}
+
+
+def blend(
+    screen: Screen, camera: Camera, *, background: Tensor, with_depth: bool = False, backend: str = "cpu"
+) -> Drawn:
+    """Blends projected splats into a view, differentiable.
+
+    Args:
+        screen: The splats; their normals are drawn if they have them.
+        camera: Gives the size.
+        background: [3] in the blending space.
+        with_depth: Also draw the depth.
+        backend: "cpu" or "reference".
+    """
+    projected = screen.projected
+    features = [screen.colors]
     if with_depth:
         features.append(projected.depths[:, None])
     if projected.normals is not None:
@@ -97,7 +172,7 @@ def draw(
         projected.means2d,
         projected.conics,
         projected.opacities,
-        torch.cat(features, dim=1) if len(features) > 1 else colors,
+        torch.cat(features, dim=1) if len(features) > 1 else screen.colors,
         projected.depths,
         camera.width,
         camera.height,
@@ -109,7 +184,20 @@ def draw(
         blended=image[..., :3] if len(extra) else image,
         alpha=alpha,
         depth=depth,
-        normals=image[..., -3:] if with_normals else None,
-        means2d=projected.means2d,
-        radii=projected.radii,
+        normals=image[..., -3:] if projected.normals is not None else None,
     )
+
+
+def draw(
+    params: Mapping[str, Tensor],
+    viewmat: Tensor,
+    intrinsics: Tensor,
+    camera: Camera,
+    formation: ImageFormation,
+    *,
+    background: Tensor,
+    backend: str = "cpu",
+) -> Drawn:
+    """Draws splats: ``to_screen`` and ``blend``, differentiable. N = 0 draws the background."""
+    screen = to_screen(params, viewmat, intrinsics, camera, formation, backend=backend)
+    return blend(screen, camera, background=background, backend=backend)

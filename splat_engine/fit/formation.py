@@ -2,13 +2,12 @@
 
 ``blender``: linear light is blended, without dilation; the composite is then encoded with the sRGB curve. ``classic``:
 encoded colours are blended, with 0.3 px dilation; the composite is the picture. Either way the compared picture is
-encoded, unbounded above. Drawn pictures and targets go through the same functions, in training and in evaluation.
+encoded, unbounded above. (In training the loss encodes by itself: splat_engine.ops.photometric_loss.)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,34 +17,12 @@ from splat_engine.formats.conventions import CLASSIC_DILATION_PX2, Formation
 _LINEAR_KNEE, _ENCODED_KNEE, _LINEAR_SLOPE = 0.0031308, 0.04045, 12.92
 
 
-class _SrgbFromLinear(torch.autograd.Function):
-    """The sRGB curve with its derivative by hand: one power in all, where autograd would take two and six passes."""
-
-    @staticmethod
-    def forward(ctx: Any, linear: Tensor) -> Tensor:
-        encoded = encode_srgb(linear)
-        ctx.save_for_backward(linear, encoded)
-        return encoded
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        linear, encoded = ctx.saved_tensors
-        slope = (encoded + 0.055).div_(linear.clamp_min(_LINEAR_KNEE)).mul_(1 / 2.4)
-        return torch.where(linear <= _LINEAR_KNEE, _LINEAR_SLOPE, slope).mul_(gradients[0])
-
-
-def srgb_from_linear(linear: Tensor) -> Tensor:
-    """Encodes linear light, differentiable; above 1 the curve goes on, and below 0 its straight part.
+@torch.no_grad()
+def encode_srgb(linear: Tensor) -> Tensor:
+    """Encodes linear light, without gradient; above 1 the curve goes on, and below 0 its straight part.
 
     Source: IEC 61966-2-1.
     """
-    encoded: Tensor = _SrgbFromLinear.apply(linear)  # type: ignore[no-untyped-call]
-    return encoded
-
-
-@torch.no_grad()
-def encode_srgb(linear: Tensor) -> Tensor:
-    """The same curve without gradient."""
     high = linear.clamp_min(_LINEAR_KNEE).pow_(1 / 2.4).mul_(1.055).sub_(0.055)
     return torch.where(linear <= _LINEAR_KNEE, linear * _LINEAR_SLOPE, high)
 
@@ -82,8 +59,8 @@ class ImageFormation:
         return 0.0 if self.is_linear else CLASSIC_DILATION_PX2
 
     def picture(self, blended: Tensor) -> Tensor:
-        """Turns a composite in the blending space into the encoded picture that is compared; differentiable."""
-        return srgb_from_linear(blended) if self.is_linear else blended
+        """Turns a composite in the blending space into the encoded picture that is looked at; no gradient."""
+        return encode_srgb(blended) if self.is_linear else blended.detach()
 
     def from_encoded(self, encoded: Tensor) -> Tensor:
         """Brings encoded colours (a background, say) into the blending space; no gradient."""
@@ -107,8 +84,3 @@ class ImageFormation:
     def from_display(self, straight: Tensor, alpha: Tensor) -> Tensor:
         """Brings a display picture with straight alpha into the blending space, premultiplied: [H, W, 3]."""
         return self.from_encoded(straight) * alpha[..., None]
-
-
-def over(premultiplied: Tensor, alpha: Tensor, background: Tensor) -> Tensor:
-    """Composes premultiplied [..., 3] colours with alpha [...] over a background [3], all in one space."""
-    return torch.addcmul(premultiplied, (1.0 - alpha)[..., None], background)

@@ -12,37 +12,10 @@ from splat_engine.fit.data import ViewTensors
 from splat_engine.fit.drawing import Drawn
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.formats.settings import FitSettings
-from splat_engine.ops import ssim
+from splat_engine.ops import photometric_loss
 
 GATE_ALPHA = 0.5
 """Depth and normals are compared where target and drawing are at least this opaque: elsewhere they are mixtures."""
-
-
-def photometric_loss(
-    picture: Tensor,
-    target: Tensor,
-    *,
-    ssim_weight: float,
-    mse_weight: float = 0.0,
-    difference: Tensor | None = None,
-    backend: str = "cpu",
-) -> Tensor:
-    """Returns (1 - w) L1 + w (1 - SSIM) + v MSE of two [H, W, 3] encoded pictures; gradient to ``picture``.
-
-    ``difference`` is picture - target where the caller has it already.
-    """
-    difference = picture - target if difference is None else difference
-    loss = (1.0 - ssim_weight) * difference.abs().mean()
-    if ssim_weight > 0:
-        loss = loss + ssim_weight * (1.0 - ssim(picture, target, backend=backend))
-    if mse_weight > 0:
-        loss = loss + mse_weight * difference.square().mean()
-    return loss
-
-
-def alpha_loss(alpha: Tensor, target: Tensor) -> Tensor:
-    """Returns the mean absolute difference of two [H, W] alphas."""
-    return (alpha - target).abs().mean()
 
 
 def depth_loss(depth: Tensor, alpha: Tensor, target: Tensor, target_alpha: Tensor, extent: float) -> Tensor:
@@ -83,7 +56,7 @@ def fit_loss(
     geometry_share: float,
     backend: str,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the loss of one drawn view, and the difference of the encoded pictures for the record.
+    """Returns the loss of one drawn view, and the mean squared difference of the encoded pictures for the record.
 
     Args:
         drawn: The splats over ``background``.
@@ -93,32 +66,29 @@ def fit_loss(
         settings: The weights.
         extent: The scene's, scene units.
         geometry_share: Factor on the depth and normal losses, 0 to 1: they fade out.
-        backend: Of the SSIM.
+        backend: Of the photometric loss.
 
     Returns:
-        (loss, a scalar; drawn minus target [H, W, 3] without gradient).
+        (loss, mean squared difference), scalars; the second without gradient.
     """
-    picture = formation.picture(drawn.blended)
-    target = view.over(background, formation)
-    alpha = drawn.alpha
-    if view.valid is not None:
-        picture = torch.where(view.valid[..., None], picture, target)
-        alpha = torch.where(view.valid, alpha, view.alpha)
-    difference = picture - target
-    loss = photometric_loss(
-        picture,
-        target,
-        difference=difference,
+    photometric = photometric_loss(
+        drawn.blended,
+        drawn.alpha,
+        view.color,
+        view.alpha,
+        background,
+        encode=formation.is_linear,
         ssim_weight=settings.ssim_weight,
         mse_weight=settings.mse_weight,
+        alpha_weight=settings.alpha_weight,
+        valid=view.valid,
         backend=backend,
     )
-    if settings.alpha_weight > 0:
-        loss = loss + settings.alpha_weight * alpha_loss(alpha, view.alpha)
+    loss = photometric.loss
     if drawn.depth is not None and view.depth is not None:
         weight = settings.depth_weight * geometry_share
-        loss = loss + weight * depth_loss(drawn.depth, alpha, view.depth, view.alpha, extent)
+        loss = loss + weight * depth_loss(drawn.depth, drawn.alpha, view.depth, view.alpha, extent)
     if drawn.normals is not None and view.normals is not None:
         weight = settings.normal_weight * geometry_share
-        loss = loss + weight * normal_loss(drawn.normals, alpha, view.normals, view.alpha)
-    return loss, difference.detach()
+        loss = loss + weight * normal_loss(drawn.normals, drawn.alpha, view.normals, view.alpha)
+    return loss, photometric.squared

@@ -59,7 +59,7 @@ def score_views(
             params, view.viewmat, view.intrinsics, view.camera, formation, background=black, backend=backend
         )
         picture = formation.picture(drawn.blended)
-        target = view.picture
+        target = formation.picture(view.color)
         if view.valid is not None:
             picture = torch.where(view.valid[..., None], picture, target)
         yield replace(compare(picture, target, view.camera.name, backend), empty=view.is_empty)

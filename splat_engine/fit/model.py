@@ -27,7 +27,7 @@ class SplatState:
     of optimising zeros.
 
     Attributes:
-        params: Group name to a float32 leaf tensor, [N, ...], contiguous.
+        params: Group name to a float32 tensor, [N, ...], contiguous. Autograd does not follow them.
         moments: Name to Adam's two moments, [N, ...] each; zero in new rows.
         buffers: Name to [N, ...]; new rows take their parent's.
     """
@@ -38,7 +38,7 @@ class SplatState:
         moments: Mapping[str, tuple[Tensor, Tensor]] | None = None,
         buffers: Mapping[str, Tensor] | None = None,
     ) -> None:
-        self.params = {name: _leaf(params[name]) for name in PARAMETER_NAMES}
+        self.params = {name: _plain(params[name]) for name in PARAMETER_NAMES}
         self.moments = dict(moments or {})
         self.buffers = dict(buffers or {})
 
@@ -59,7 +59,7 @@ class SplatState:
     def to_splats(self, metadata: Mapping[str, str] | None = None, sh_degree: int | None = None) -> Splats:
         """Returns a copy as a cloud, its SH filled with zeros up to ``sh_degree`` if that is given."""
         arrays: dict[str, np.ndarray[Any, Any]] = {
-            name: value.detach().numpy().copy() for name, value in self.params.items()
+            name: value.numpy().copy() for name, value in self.params.items()
         }
         splats = Splats(**arrays, metadata=dict(metadata or {}))
         return splats if sh_degree is None else splats.with_sh_degree(max(sh_degree, splats.sh_degree))
@@ -81,10 +81,10 @@ class SplatState:
         """
         source = torch.cat((kept, parents))
         for name, value in self.params.items():
-            rows = value.detach()[source]
+            rows = value[source]
             if name in changed:
                 rows[len(kept) :] = changed[name]
-            self.params[name] = _leaf(rows)
+            self.params[name] = _plain(rows)
         self.buffers = {name: value[source].contiguous() for name, value in self.buffers.items()}
         for name, pair in self.moments.items():
             rows_of_pair = [value[source] for value in pair]
@@ -109,7 +109,7 @@ class SplatState:
         def widen(values: Tensor) -> Tensor:
             return torch.cat((values, values.new_zeros(len(self), missing, 3)), dim=1)
 
-        self.params["sh"] = _leaf(widen(self.params["sh"].detach()))
+        self.params["sh"] = _plain(widen(self.params["sh"]))
         if "sh" in self.moments:
             first, second = self.moments["sh"]
             self.moments["sh"] = (widen(first), widen(second))
@@ -117,7 +117,7 @@ class SplatState:
     def state_dict(self) -> dict[str, Any]:
         """Returns everything, for a checkpoint."""
         return {
-            "params": {name: value.detach() for name, value in self.params.items()},
+            "params": dict(self.params),
             "moments": dict(self.moments),
             "buffers": dict(self.buffers),
         }
@@ -129,5 +129,5 @@ class SplatState:
         return cls(values["params"], moments, values["buffers"])
 
 
-def _leaf(values: Tensor) -> Tensor:
-    return values.detach().contiguous().requires_grad_(True)
+def _plain(values: Tensor) -> Tensor:
+    return values.detach().contiguous()

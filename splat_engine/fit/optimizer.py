@@ -1,18 +1,20 @@
-"""Adam with a learning rate for each parameter group, and the schedule of the positions.
+"""Adam with a learning rate for each parameter group, and their schedules.
 
 Source: Kerbl et al. 2023; Kingma and Ba 2015.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from splat_engine.fit.model import SplatState
+from splat_engine.fit.drawing import camera_options
+from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.model import PARAMETER_NAMES, SplatState
+from splat_engine.formats.cameras import Camera
 from splat_engine.formats.settings import OptimizerSettings
-from splat_engine.ops import adam_step
+from splat_engine.ops import ScreenGradients, update_splats
 
 
 def exponential(first: float, last: float, share: float) -> float:
@@ -22,29 +24,51 @@ def exponential(first: float, last: float, share: float) -> float:
     return float(first * (last / first) ** share)
 
 
+class Seen(NamedTuple):
+    """What one view says about the splats.
+
+    Attributes:
+        gradients: Of the loss by the splats on the screen.
+        radii: [N, 2] px, 0 for a culled splat.
+        viewmat, intrinsics: The camera as tensors.
+        camera: The same in words.
+    """
+
+    gradients: ScreenGradients
+    radii: Tensor
+    viewmat: Tensor
+    intrinsics: Tensor
+    camera: Camera
+
+
 class Adam:
     """Updates a ``SplatState`` in place.
 
-    The constant SH coefficient has a rate of its own. It is optimised as the group ``sh_dc`` with its own moments, and
-    then written over what the common step made of it: a little work twice, no second copy of the update's formula.
-
     Args:
         settings: The rates; those of the means are multiplied by ``extent``.
+        formation: The image formation.
         extent: The scene's, scene units.
-        steps: Length of the position schedule.
+        steps: Length of the schedules.
         backend: "cpu" or "reference".
     """
 
     def __init__(
-        self, settings: OptimizerSettings, *, extent: float, steps: int, backend: str = "cpu"
+        self,
+        settings: OptimizerSettings,
+        formation: ImageFormation,
+        *,
+        extent: float,
+        steps: int,
+        backend: str = "cpu",
     ) -> None:
         self.settings = settings
+        self.formation = formation
         self.extent = extent
         self.steps = steps
         self.backend = backend
 
     def rates(self, step: int) -> dict[str, float]:
-        """Returns the learning rate of each group at a step, counted from 1."""
+        """Returns the learning rate of each group at a step, counted from 1; "sh_dc" is that of the constant colour."""
         share = min(1.0, (step - 1) / max(1, self.steps - 1))
         settings = self.settings
         fading = exponential(1.0, settings.final_share, share)
@@ -57,27 +81,30 @@ class Adam:
             "sh": settings.sh_rest * fading,
         }
 
-    @torch.no_grad()
-    def step(self, state: SplatState, gradients: Mapping[str, Tensor], step: int) -> None:
+    def step(self, state: SplatState, seen: Seen, step: int) -> None:
         """Makes one update.
 
         Args:
             state: Parameters and moments, changed in place.
-            gradients: Group name to the parameter's gradient.
+            seen: The view and its gradients.
             step: Number of this update, from 1, for Adam's bias correction.
         """
-        rates = self.rates(step)
-        for name in ("means", "log_scales", "quats_wxyz", "opacity_logits"):
-            self._update(state, name, state.params[name].detach(), gradients[name], rates[name], step)
-        sh, gradient = state.params["sh"].detach(), gradients["sh"]
-        constant = sh[:, 0].contiguous()
-        self._update(state, "sh_dc", constant, gradient[:, 0].contiguous(), rates["sh_dc"], step)
-        if sh.shape[1] > 1:
-            self._update(state, "sh", sh, gradient, rates["sh"], step)
-        sh[:, 0] = constant
-
-    def _update(
-        self, state: SplatState, name: str, values: Tensor, gradient: Tensor, rate: float, step: int
-    ) -> None:
-        first, second = state.add_moments(name, values)
-        adam_step(values, gradient.contiguous(), first, second, lr=rate, step=step, backend=self.backend)
+        camera = seen.camera
+        moments = {name: state.add_moments(name, state.params[name]) for name in PARAMETER_NAMES}
+        update_splats(
+            state.params,
+            moments,
+            seen.gradients,
+            seen.radii,
+            seen.viewmat,
+            seen.intrinsics,
+            camera.width,
+            camera.height,
+            **camera_options(camera, self.formation),
+            rates=self.rates(step),
+            step=step,
+            degree=state.sh_degree,
+            decode=self.formation.is_linear,
+            sparse=self.settings.sparse,
+            backend=self.backend,
+        )

@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from splat_engine.fit.data import camera_tensors
-from splat_engine.fit.drawing import Drawn, draw
+from splat_engine.fit.drawing import Drawn, blend, to_screen
 from splat_engine.fit.exr import write_layers
 from splat_engine.fit.formation import ImageFormation, decode_srgb
 from splat_engine.formats.cameras import Camera
@@ -35,17 +35,10 @@ def draw_view(
 ) -> Drawn:
     """Draws a view over black, without gradients; ``with_geometry`` adds depth and normals."""
     viewmat, intrinsics = camera_tensors(camera)
-    return draw(
-        params,
-        viewmat,
-        intrinsics,
-        camera,
-        formation,
-        background=torch.zeros(3),
-        with_depth=with_geometry,
-        with_normals=with_geometry,
-        backend=backend,
+    screen = to_screen(
+        params, viewmat, intrinsics, camera, formation, with_normals=with_geometry, backend=backend
     )
+    return blend(screen, camera, background=torch.zeros(3), with_depth=with_geometry, backend=backend)
 
 
 def rgba8(drawn: Drawn, formation: ImageFormation, background: Tensor | None = None) -> NDArray[np.uint8]:

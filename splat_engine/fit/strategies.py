@@ -103,12 +103,12 @@ class AdaptiveDensity:
             state.buffers[SEEN_COUNT] = torch.zeros(len(state))
         if settings.reset_interval and step % settings.reset_interval == 0 and step < self.last_step:
             ceiling = math.log(RESET_OPACITY / (1 - RESET_OPACITY))
-            state.overwrite("opacity_logits", state.params["opacity_logits"].detach().clamp_max(ceiling))
+            state.overwrite("opacity_logits", state.params["opacity_logits"].clamp_max(ceiling))
         return changed
 
     def _densify(self, state: SplatState, generator: torch.Generator) -> bool:
-        size = state.params["log_scales"].detach().exp().amax(dim=1)
-        opacity = torch.sigmoid(state.params["opacity_logits"].detach())
+        size = state.params["log_scales"].exp().amax(dim=1)
+        opacity = torch.sigmoid(state.params["opacity_logits"])
         pruned = (opacity < self.settings.prune_opacity) | (size > self.settings.prune_size * self.extent)
         gradient = state.buffers[GRADIENT_SUM] / state.buffers[SEEN_COUNT].clamp_min(1)
         gradient[pruned] = 0.0
@@ -130,10 +130,10 @@ class AdaptiveDensity:
         state: SplatState, cloned: Tensor, split: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """Centres and log-scales of the new splats: clones as they are, split ones drawn from their parent."""
-        means, log_scales = state.params["means"].detach(), state.params["log_scales"].detach()
+        means, log_scales = state.params["means"], state.params["log_scales"]
         parents = split.repeat(SPLIT_CHILDREN)
         noise = torch.randn((len(parents), 3), generator=generator) * log_scales[parents].exp()
-        offsets = rotate(state.params["quats_wxyz"].detach()[parents], noise)
+        offsets = rotate(state.params["quats_wxyz"][parents], noise)
         return (
             torch.cat((means[cloned], means[parents] + offsets)),
             torch.cat((log_scales[cloned], log_scales[parents] - math.log(SPLIT_SHRINK))),

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from splat_engine.fit.data import CaptureImages
-from splat_engine.fit.drawing import draw
+from splat_engine.fit.drawing import blend, screen_gradients, screen_leaves
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.guard import log_scale_floors
 from splat_engine.fit.losses import fit_loss
 from splat_engine.fit.metrics import psnr_db
-from splat_engine.fit.model import PARAMETER_NAMES, SplatState
-from splat_engine.fit.optimizer import Adam
+from splat_engine.fit.model import SplatState
+from splat_engine.fit.optimizer import Adam, Seen
 from splat_engine.fit.strategies import make_strategy
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import RunSettings
@@ -74,7 +74,9 @@ class Trainer:
         self.step = 0
         self._warn = warn
         self._backend = backend
-        self._optimizer = Adam(settings.optimizer, extent=extent, steps=fit.steps, backend=backend)
+        self._optimizer = Adam(
+            settings.optimizer, self.formation, extent=extent, steps=fit.steps, backend=backend
+        )
         self._strategy = make_strategy(
             fit.strategy, settings.densify, extent=extent, steps=fit.steps, max_splats=fit.max_splats
         )
@@ -94,8 +96,8 @@ class Trainer:
             self.state.raise_sh_degree(min(fit.sh_degree, self.state.sh_degree + 1))
         if self._guards and (step % GUARD_INTERVAL == 1 or FLOOR not in self.state.buffers):
             self._refresh_floors()
-        result, gradients = self._differentiate(step)
-        self._optimizer.step(self.state, gradients, step)
+        result, seen = self._differentiate(step)
+        self._optimizer.step(self.state, seen, step)
         if self._guards:
             self._keep_above_floors()
         self._strategy.after_step(step, self.state, self._generator)
@@ -104,24 +106,33 @@ class Trainer:
             self._check_learning(step)
         return result
 
-    def _differentiate(self, step: int) -> tuple[StepResult, dict[str, Tensor]]:
-        """Draws and compares one view; returns the figures and each group's gradient."""
+    def _differentiate(self, step: int) -> tuple[StepResult, Seen]:
+        """Draws and compares one view; returns the figures and what the screen says about each splat.
+
+        Autograd follows the splats from the screen on; the way from there to the parameters is the optimiser's.
+        """
         fit = self.settings.fit
         view = self.images[self._view_of(step)]
         background = self._background()
         share = min(1.0, (1.0 - (step - 1) / max(1, fit.steps)) / (1.0 - GEOMETRY_FULL_SHARE))
-        drawn = draw(
+        screen = screen_leaves(
             self.state.params,
             view.viewmat,
             view.intrinsics,
             view.camera,
             self.formation,
-            background=background,
             with_depth=fit.depth_weight > 0,
             with_normals=fit.normal_weight > 0,
             backend=self._backend,
         )
-        loss, difference = fit_loss(
+        drawn = blend(
+            screen,
+            view.camera,
+            background=background,
+            with_depth=fit.depth_weight > 0,
+            backend=self._backend,
+        )
+        loss, squared = fit_loss(
             drawn,
             view,
             background,
@@ -137,13 +148,14 @@ class Trainer:
                 f"The loss is not finite at step {step}: the fit has diverged.",
                 "Lower the learning rates, or start again from other points.",
             )
-        parameters = [self.state.params[name] for name in PARAMETER_NAMES]
-        *gradients, v_means2d = torch.autograd.grad(loss, [*parameters, drawn.means2d])
+        gradients = screen_gradients(loss, screen)
+        assert gradients.means2d is not None
+        radii = screen.projected.radii
         size = (view.camera.width, view.camera.height)
-        self._strategy.after_backward(step, self.state, v_means2d, drawn.radii, size)
+        self._strategy.after_backward(step, self.state, gradients.means2d, radii, size)
         told = step % PSNR_INTERVAL == 1 or step == fit.steps
-        figures = StepResult(value, psnr_db(difference.square().mean().item()) if told else None)
-        return figures, dict(zip(PARAMETER_NAMES, gradients, strict=True))
+        figures = StepResult(value, psnr_db(squared.item()) if told else None)
+        return figures, Seen(gradients, radii, view.viewmat, view.intrinsics, view.camera)
 
     def _view_of(self, step: int) -> int:
         """Views come in a new order each epoch; the order follows from the seed and the epoch alone."""
@@ -164,18 +176,21 @@ class Trainer:
         means = self.state.params["means"]
         self.state.buffers[FLOOR] = log_scale_floors(means, cameras, self.settings.fit.min_sigma_px)
 
-    @torch.no_grad()
     def _keep_above_floors(self) -> None:
         log_scales = self.state.params["log_scales"]
-        torch.maximum(log_scales, self.state.buffers[FLOOR][:, None], out=log_scales.data)
+        torch.maximum(log_scales, self.state.buffers[FLOOR][:, None], out=log_scales)
 
     def _check_learning(self, step: int) -> None:
         """Warns of a parameter group whose gradient has been zero in every step: it cannot learn."""
         if not len(self.state):
             return
+        sh = self.state.moments["sh"][1]
+        second = {name: pair[1] for name, pair in self.state.moments.items()} | {
+            "sh_dc": sh[:, 0],
+            "sh": sh[:, 1:],
+        }
         for name, rate in self._optimizer.rates(step).items():
-            moments = self.state.moments.get(name)
-            if rate > 0 and moments is not None and not bool(moments[1].any()):
+            if rate > 0 and second[name].numel() and not bool(second[name].any()):
                 self._warn(
                     f"Nothing has moved the splats' {name} in {step} steps: the views do not see them, or their "
                     "gradients vanish."

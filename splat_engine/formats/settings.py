@@ -236,6 +236,9 @@ class OptimizerSettings:
     sh_rest: float = setting(
         3e-3, "Colour, Directional", "Learning rate of the other SH coefficients.", minimum=0, maximum=1
     )
+    sparse: bool = setting(
+        False, "Only Seen Splats", "Update only what the step's view sees: faster in scenes seen in parts."
+    )
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,24 @@
 
 from splat_engine.native import get_num_threads, set_num_threads
 from splat_engine.ops.adam import adam_step
+from splat_engine.ops.photometric import PhotometricLoss, photometric_loss
 from splat_engine.ops.project import Projected, project
 from splat_engine.ops.rasterize import rasterize
 from splat_engine.ops.sh import sh_colors
 from splat_engine.ops.ssim import ssim
+from splat_engine.ops.update import ScreenGradients, update_splats
 
 __all__ = [
+    "PhotometricLoss",
     "Projected",
+    "ScreenGradients",
     "adam_step",
     "get_num_threads",
+    "photometric_loss",
     "project",
     "rasterize",
     "set_num_threads",
     "sh_colors",
     "ssim",
+    "update_splats",
 ]

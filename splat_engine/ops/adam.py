@@ -113,6 +113,11 @@ def _check(
             raise ValueError(
                 f"visible: expected bool on {param.device}, got {visible.dtype} on {visible.device}"
             )
+    check_step(step, betas)
+
+
+def check_step(step: int, betas: tuple[float, float]) -> None:
+    """Raise ValueError unless a step's number and Adam's decays are possible."""
     if step < 1:
         raise ValueError(f"step: expected 1 or more, got {step}")
     if not all(0 <= beta < 1 for beta in betas):

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from splat_engine.fit.data import camera_tensors
+from splat_engine.fit.drawing import blend, draw, screen_gradients, screen_leaves
+from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.guard import log_scale_floors
 from splat_engine.fit.model import PARAMETER_NAMES, SplatState
-from splat_engine.fit.optimizer import Adam, exponential
+from splat_engine.fit.optimizer import Adam, Seen, exponential
 from splat_engine.fit.strategies import (
     GRADIENT_SUM,
     RESET_OPACITY,
@@ -24,14 +27,13 @@ from splat_engine.fit.strategies import (
 )
 from splat_engine.formats.settings import DensifySettings, OptimizerSettings
 from splat_engine.formats.splats import Splats
-from tests.engine.tiny_capture import known_splats, look_at, ring_cameras
+from tests.engine.tiny_capture import HEIGHT, WIDTH, known_splats, look_at, ring_cameras
 
 
 def state_of(count: int = 6, degree: int = 1) -> SplatState:
     state = SplatState.from_splats(known_splats(count).with_sh_degree(degree))
-    for name in (*PARAMETER_NAMES, "sh_dc"):
-        like = state.params["means"] if name == "sh_dc" else state.params[name]
-        first, second = state.add_moments(name, like.detach())
+    for name in PARAMETER_NAMES:
+        first, second = state.add_moments(name, state.params[name])
         first += 1
         second += 2
     state.buffers["number"] = torch.arange(count).float()
@@ -53,17 +55,17 @@ def test_cloud_to_state_and_back() -> None:
 def test_rearrange_changes_everything_together() -> None:
     """Kept rows keep values, moments and buffers; new rows take their parent's values, with zero moments."""
     state = state_of()
-    before = {name: value.detach().clone() for name, value in state.params.items()}
+    before = {name: value.clone() for name, value in state.params.items()}
     moved = torch.tensor([[9.0, 9.0, 9.0], [8.0, 8.0, 8.0]])
     state.rearrange(torch.tensor([5, 0, 2]), torch.tensor([2, 4]), {"means": moved})
     source = [5, 0, 2, 2, 4]
     assert len(state) == 5
     for name, value in state.params.items():
-        assert value.requires_grad and value.is_leaf and value.is_contiguous()
+        assert value.is_contiguous() and not value.requires_grad
         expected = before[name][source]
         if name == "means":
             expected[3:] = moved
-        assert torch.equal(value.detach(), expected)
+        assert torch.equal(value, expected)
     for first, second in state.moments.values():
         assert (first[:3] == 1).all() and (second[:3] == 2).all()
         assert not first[3:].any() and not second[3:].any() and len(first) == len(second) == 5
@@ -73,10 +75,10 @@ def test_rearrange_changes_everything_together() -> None:
 def test_raising_the_degree_keeps_what_is_there() -> None:
     """New coefficients and their moments are zero, old ones stay; lowering does nothing."""
     state = state_of(degree=0)
-    sh = state.params["sh"].detach().clone()
+    sh = state.params["sh"].clone()
     state.raise_sh_degree(2)
-    assert state.sh_degree == 2 and torch.equal(state.params["sh"][:, :1].detach(), sh)
-    assert not state.params["sh"][:, 1:].any() and state.params["sh"].requires_grad
+    assert state.sh_degree == 2 and torch.equal(state.params["sh"][:, :1], sh)
+    assert not state.params["sh"][:, 1:].any()
     first, second = state.moments["sh"]
     assert (first[:, :1] == 1).all() and not first[:, 1:].any() and second.shape == (6, 9, 3)
     state.raise_sh_degree(1)
@@ -94,44 +96,53 @@ def test_state_dict_is_everything() -> None:
 
 
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
-def test_adam_is_torch_adam_with_a_rate_each(backend: str) -> None:
-    """20 steps equal torch.optim.Adam with one group a parameter, the constant coefficient in a group of its own."""
+@pytest.mark.parametrize("name", ["blender", "classic"])
+def test_adam_is_torch_adam_with_a_rate_each(name: str, backend: str) -> None:
+    """20 steps on drawn views equal autograd and torch.optim.Adam with a group a parameter, the constant colour too."""
     settings = OptimizerSettings(
-        means=1e-2, means_final=1e-2, final_share=1.0, sh_dc=0.02, sh_rest=1e-3, quats=3e-3
+        means=1e-3, means_final=1e-3, final_share=1.0, sh_dc=0.02, sh_rest=1e-3, quats=3e-3, log_scales=1e-2
     )
+    formation = ImageFormation(name)  # type: ignore[arg-type]
     state = SplatState.from_splats(known_splats(7).with_sh_degree(2))
-    theirs = {name: value.detach().clone() for name, value in state.params.items()}
-    theirs["sh_dc"], theirs["sh"] = theirs["sh"][:, :1].clone(), theirs["sh"][:, 1:].clone()
-    adam = Adam(settings, extent=3.0, steps=20, backend=backend)
+    leaves = {name: value.clone() for name, value in state.params.items()}
+    leaves["sh_dc"], leaves["sh"] = leaves["sh"][:, :1].clone(), leaves["sh"][:, 1:].clone()
+    adam = Adam(settings, formation, extent=3.0, steps=20, backend=backend)
     rates = adam.rates(1)
-    assert rates["means"] == pytest.approx(0.03) and rates["sh"] == 1e-3 and rates["sh_dc"] == 0.02
+    assert rates["means"] == pytest.approx(0.003) and rates["sh"] == 1e-3 and rates["sh_dc"] == 0.02
     other = torch.optim.Adam(
-        [{"params": [value.requires_grad_(True)], "lr": rates[name]} for name, value in theirs.items()],
+        [{"params": [value.requires_grad_(True)], "lr": rates[name]} for name, value in leaves.items()],
         eps=1e-15,
     )
-    generator = torch.Generator().manual_seed(0)
-    for step in range(1, 21):
-        gradients = {
-            name: torch.randn(value.shape, generator=generator) for name, value in state.params.items()
-        }
-        for name, value in theirs.items():
-            value.grad = gradients[name].clone() if name not in ("sh", "sh_dc") else None
-        theirs["sh_dc"].grad, theirs["sh"].grad = (
-            gradients["sh"][:, :1].clone(),
-            gradients["sh"][:, 1:].clone(),
-        )
-        adam.step(state, gradients, step)
+    weights = torch.rand(HEIGHT, WIDTH, 3, generator=torch.Generator().manual_seed(0))
+    before = {name: value.clone() for name, value in state.params.items()}
+    for step, camera in enumerate(ring_cameras(20), start=1):
+        viewmat, intrinsics = camera_tensors(camera)
+        view, black = (viewmat, intrinsics, camera, formation), torch.zeros(3)
+        screen = screen_leaves(state.params, *view, backend=backend)
+        drawn = blend(screen, camera, background=black, backend=backend)
+        gradients = screen_gradients((drawn.blended * weights).sum(), screen)
+        adam.step(state, Seen(gradients, screen.projected.radii, viewmat, intrinsics, camera), step)
+
+        whole = {**leaves, "sh": torch.cat((leaves["sh_dc"], leaves["sh"]), dim=1)}
+        other.zero_grad()
+        (draw(whole, *view, background=black).blended * weights).sum().backward()
         other.step()
-    for name in ("means", "log_scales", "quats_wxyz", "opacity_logits"):
-        torch.testing.assert_close(state.params[name], theirs[name], rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(
-        state.params["sh"], torch.cat((theirs["sh_dc"], theirs["sh"]), 1), rtol=1e-5, atol=1e-6
-    )
+    theirs = {**leaves, "sh": torch.cat((leaves["sh_dc"], leaves["sh"]), dim=1)}
+    for name in PARAMETER_NAMES:
+        moved, expected = state.params[name] - before[name], theirs[name].detach() - before[name]
+        assert expected.abs().max() > 1e-3
+        # Adam divides by the size of a gradient: where that is nothing but rounding, so is the step.
+        assert (moved - expected).norm() < 2e-2 * expected.norm(), name
 
 
 def test_position_schedule() -> None:
     """The means' rate falls exponentially from the first to the last step, times the extent."""
-    adam = Adam(OptimizerSettings(means=1e-2, means_final=1e-4, final_share=0.25), extent=2.0, steps=101)
+    adam = Adam(
+        OptimizerSettings(means=1e-2, means_final=1e-4, final_share=0.25),
+        ImageFormation("blender"),
+        extent=2.0,
+        steps=101,
+    )
     assert adam.rates(101)["quats_wxyz"] == pytest.approx(0.25 * adam.rates(1)["quats_wxyz"])
     assert [adam.rates(step)["means"] for step in (1, 51, 101, 500)] == pytest.approx(
         [2e-2, 2e-3, 2e-4, 2e-4]
@@ -141,10 +152,15 @@ def test_position_schedule() -> None:
 
 def test_the_other_rates_fade() -> None:
     """All other rates fall exponentially to their share at the last step; a share of 1 keeps them."""
-    adam = Adam(OptimizerSettings(final_share=0.25, sh_dc=0.04, quats=0.01), extent=1.0, steps=101)
+    adam = Adam(
+        OptimizerSettings(final_share=0.25, sh_dc=0.04, quats=0.01),
+        ImageFormation("blender"),
+        extent=1.0,
+        steps=101,
+    )
     assert [adam.rates(step)["sh_dc"] for step in (1, 51, 101)] == pytest.approx([0.04, 0.02, 0.01])
     assert adam.rates(101)["quats_wxyz"] == pytest.approx(0.0025)
-    still = Adam(OptimizerSettings(final_share=1.0), extent=1.0, steps=101)
+    still = Adam(OptimizerSettings(final_share=1.0), ImageFormation("blender"), extent=1.0, steps=101)
     assert {name: rate for name, rate in still.rates(101).items() if name != "means"} == {
         name: rate for name, rate in still.rates(1).items() if name != "means"
     }
@@ -177,15 +193,15 @@ def six() -> SplatState:
 def test_clone_split_and_prune() -> None:
     """High gradient: small splats are cloned, large ones split into two smaller near them; weak and huge ones go."""
     state = prepared(six(), [0.5, 0.01, 0.5, 0.01, 0.5, 0.5])
-    means = state.params["means"].detach().clone()
+    means = state.params["means"].clone()
     assert adaptive().after_step(10, state, torch.Generator().manual_seed(0))
     number = state.buffers["number"].int().tolist()
     assert number == [0, 1, 3, 0, 2, 2]  # kept, then the clone, then the split ones
-    scales = state.params["log_scales"].detach().exp()[:, 0]
+    scales = state.params["log_scales"].exp()[:, 0]
     torch.testing.assert_close(
         scales, torch.tensor([0.01, 0.02, 0.4, 0.01, 0.3 / SPLIT_SHRINK, 0.3 / SPLIT_SHRINK])
     )
-    after = state.params["means"].detach()
+    after = state.params["means"]
     assert torch.equal(after[3], means[0])
     children = after[4:] - means[2]
     assert children.norm(dim=1).min() > 0 and children.norm(dim=1).max() < 4 * 0.3
@@ -232,7 +248,7 @@ def test_opacity_reset() -> None:
     """At its interval every opacity falls to 0.01 at most, and the opacities' moments to zero."""
     state = prepared(six(), [0.0] * 6)
     adaptive(reset_interval=25).after_step(25, state, torch.Generator())
-    opacities = torch.sigmoid(state.params["opacity_logits"].detach())
+    opacities = torch.sigmoid(state.params["opacity_logits"])
     assert opacities.max().item() == pytest.approx(RESET_OPACITY, rel=1e-4)
     assert opacities[4].item() == pytest.approx(1 / (1 + math.exp(8)))
     assert not state.moments["opacity_logits"][0].any() and state.moments["means"][0].any()

@@ -152,8 +152,8 @@ def test_opaque_splats_over_nothing_vanish(tmp_path: Path) -> None:
     trainer = trainer_of(Capture(tmp_path, views, CaptureInfo()), settings_of(80))
 
     def coverage() -> float:
-        opacity = torch.sigmoid(trainer.state.params["opacity_logits"].detach())
-        area = trainer.state.params["log_scales"].detach().exp().square().mean(dim=1)
+        opacity = torch.sigmoid(trainer.state.params["opacity_logits"])
+        area = trainer.state.params["log_scales"].exp().square().mean(dim=1)
         return (opacity * area).sum().item()
 
     before = coverage()
@@ -169,14 +169,14 @@ def test_no_splat_becomes_thinner_than_the_bound(capture: Capture) -> None:
     trainer = trainer_of(capture, settings_of(5, min_sigma_px=0.4), thin)
     for _ in range(5):
         trainer.train_step()
-    scales = trainer.state.params["log_scales"].detach().exp()
+    scales = trainer.state.params["log_scales"].exp()
     pixel = 3.0 / (1.1 * WIDTH)  # nearest splats are about 3 units from the nearest camera
     assert scales.min() >= 0.4 * pixel * 0.9
     floors = trainer.state.buffers[FLOOR]
-    assert (trainer.state.params["log_scales"].detach() >= floors[:, None]).all()
+    assert (trainer.state.params["log_scales"] >= floors[:, None]).all()
     free = trainer_of(capture, settings_of(5, min_sigma_px=0.0), thin)
     free.train_step()
-    assert free.state.params["log_scales"].detach().exp().min() < 1e-3 and FLOOR not in free.state.buffers
+    assert free.state.params["log_scales"].exp().min() < 1e-3 and FLOOR not in free.state.buffers
 
 
 def test_a_fit_that_cannot_learn_is_noticed(capture: Capture) -> None:

@@ -10,8 +10,8 @@ from torchmetrics.functional.image import peak_signal_noise_ratio, structural_si
 
 from splat_engine.fit.data import ViewTensors, view_tensors
 from splat_engine.fit.drawing import Drawn
-from splat_engine.fit.formation import ImageFormation, decode_srgb, encode_srgb, over, srgb_from_linear
-from splat_engine.fit.losses import alpha_loss, depth_loss, fit_loss, normal_loss, photometric_loss
+from splat_engine.fit.formation import ImageFormation, decode_srgb, encode_srgb
+from splat_engine.fit.losses import depth_loss, fit_loss, normal_loss
 from splat_engine.fit.metrics import PSNR_MAX_DB, ViewScore, compare, mean_scores, psnr_db
 from splat_engine.formats.conventions import linear_from_srgb
 from splat_engine.formats.conventions import srgb_from_linear as numpy_srgb_from_linear
@@ -57,34 +57,6 @@ def test_metrics_cut_to_the_displayed_range() -> None:
     assert mean_scores([]) == {}
 
 
-def test_photometric_loss_is_its_formula() -> None:
-    """(1 - w) L1 + w (1 - SSIM) + v MSE, each part by itself; zero for equal pictures."""
-    picture, target = pictures()
-    difference = picture - target
-    l1, mse = difference.abs().mean(), difference.square().mean()
-    dssim = 1 - ssim(picture, target, padding="same")
-    assert 0.01 < dssim < 1
-    torch.testing.assert_close(photometric_loss(picture, target, ssim_weight=0.0), l1)
-    torch.testing.assert_close(
-        photometric_loss(picture, target, ssim_weight=0.2, mse_weight=3.0), 0.8 * l1 + 0.2 * dssim + 3 * mse
-    )
-    torch.testing.assert_close(
-        photometric_loss(target, target, ssim_weight=0.5), torch.tensor(0.0), atol=1e-6, rtol=0
-    )
-
-
-def test_photometric_gradient_agrees_with_differences() -> None:
-    """The gradient of the whole photometric loss passes gradcheck in double precision."""
-    picture, target = pictures(torch.float64)
-    picture = (0.8 * picture + 0.1)[:13, :12].clone().requires_grad_(True)
-    target = target[:13, :12].clone()
-
-    def loss(image: torch.Tensor) -> torch.Tensor:
-        return photometric_loss(image, target, ssim_weight=0.3, mse_weight=0.5)
-
-    assert torch.autograd.gradcheck(loss, (picture,), eps=1e-6, atol=1e-7)
-
-
 def test_geometry_losses_are_gated() -> None:
     """Only pixels that both sides cover count; the depth loss is relative to the extent; without any, both are 0."""
     alpha = torch.tensor([[1.0, 1.0, 0.2, 1.0]])
@@ -101,19 +73,15 @@ def test_geometry_losses_are_gated() -> None:
     wanted = torch.tensor([[[0.0, 0.0, 1.0], [1, 0, 0], [1, 0, 0], [1, 0, 0]]])
     assert normal_loss(normals, alpha, wanted, target_alpha).item() == pytest.approx(0.5)
     assert normal_loss(normals, alpha, 0 * wanted, target_alpha).item() == 0
-    assert alpha_loss(alpha, target_alpha).item() == pytest.approx(1.5 / 4)
 
 
-def view_and_drawn(name: str = "classic", valid: torch.Tensor | None = None) -> tuple[ViewTensors, Drawn]:
+def view_and_drawn(valid: torch.Tensor | None = None) -> tuple[ViewTensors, Drawn]:
     picture, target = pictures()
     camera = ring_cameras(1, W, H)[0]
     alpha = torch.rand(H, W, generator=torch.Generator().manual_seed(5))
     alpha[:5], alpha[5:9] = 0.0, 1.0
-    view = view_tensors(camera, target * alpha[..., None], alpha, ImageFormation(name), valid=valid)  # type: ignore[arg-type]
-    blended = picture.clone().requires_grad_(True)
-    drawn = Drawn(
-        blended, torch.zeros(H, W).requires_grad_(True), None, None, torch.zeros(0, 2), torch.zeros(0, 2)
-    )
+    view = view_tensors(camera, target * alpha[..., None], alpha, valid=valid)
+    drawn = Drawn(picture.clone().requires_grad_(True), torch.zeros(H, W).requires_grad_(True), None, None)
     return view, drawn
 
 
@@ -121,18 +89,20 @@ def view_and_drawn(name: str = "classic", valid: torch.Tensor | None = None) -> 
 def test_fit_loss_puts_both_over_the_same_background(name: str) -> None:
     """The target is composed over the background in the blending space, then both are compared encoded."""
     formation = ImageFormation(name)  # type: ignore[arg-type]
-    view, drawn = view_and_drawn(name)
+    view, drawn = view_and_drawn()
     background = torch.tensor([0.2, 0.5, 0.9])
     settings = FitSettings(alpha_weight=0.5, mse_weight=0.25)
-    loss, difference = fit_loss(
+    loss, squared = fit_loss(
         drawn, view, background, formation, settings, extent=1.0, geometry_share=1.0, backend="cpu"
     )
     blended = view.color + (1 - view.alpha[..., None]) * background
     target = encode_srgb(blended) if name == "blender" else blended
     picture = encode_srgb(drawn.blended.detach()) if name == "blender" else drawn.blended.detach()
-    expected = photometric_loss(picture, target, ssim_weight=0.2, mse_weight=0.25) + 0.5 * view.alpha.mean()
-    torch.testing.assert_close(loss, expected)
-    torch.testing.assert_close(difference, picture - target)
+    difference = picture - target
+    expected = 0.8 * difference.abs().mean() + 0.2 * (1 - ssim(picture, target))
+    expected += 0.25 * difference.square().mean() + 0.5 * view.alpha.mean()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert squared.item() == pytest.approx(difference.square().mean().item(), rel=1e-5)
 
 
 def test_masked_pixels_have_no_gradient() -> None:
@@ -168,21 +138,11 @@ def test_geometry_enters_with_its_share() -> None:
     assert loss(0.4, 0.25) - loss(0.0, 1.0) == pytest.approx(0.1 * 0.5, abs=1e-6)
 
 
-def test_srgb_curve_and_its_gradient() -> None:
-    """The torch curve equals the one of formats to 1e-6 and inverts; its hand-made gradient passes gradcheck."""
+def test_srgb_curve() -> None:
+    """The torch curve equals the one of formats to 1e-6, inverts, and goes on straight below 0."""
     linear = torch.cat((torch.linspace(0.0, 0.02, 40), torch.linspace(0.02, 9.0, 60))).double()
     encoded = encode_srgb(linear)
     torch.testing.assert_close(encode_srgb(-linear), -12.92 * linear)
     torch.testing.assert_close(encoded, torch.from_numpy(numpy_srgb_from_linear(linear.numpy())))
     torch.testing.assert_close(decode_srgb(encoded), linear, rtol=1e-6, atol=2e-6)
     torch.testing.assert_close(decode_srgb(linear), torch.from_numpy(linear_from_srgb(linear.numpy())))
-    away = linear[(linear.abs() > 1e-4) & ((linear - 0.0031308).abs() > 1e-4)].clone().requires_grad_(True)
-    assert torch.autograd.gradcheck(srgb_from_linear, (away,), eps=1e-7, atol=1e-5)
-
-
-def test_over_composes_premultiplied() -> None:
-    """Over a background, alpha 1 hides it, alpha 0 shows it, and light without alpha adds to it."""
-    color = torch.tensor([[[0.5, 0.5, 0.5], [0.0, 0.0, 0.0], [0.1, 0.0, 0.0]]])
-    alpha = torch.tensor([[1.0, 0.0, 0.0]])
-    composed = over(color, alpha, torch.tensor([0.2, 0.3, 0.4]))
-    torch.testing.assert_close(composed, torch.tensor([[[0.5, 0.5, 0.5], [0.2, 0.3, 0.4], [0.3, 0.3, 0.4]]]))

@@ -1,0 +1,140 @@
+"""``photometric_loss``: how far a drawn view is from its target, with the gradient, in one pass over the pictures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from splat_engine import native
+from splat_engine.ops.checks import check_backend, check_tensor, scalar_name
+from splat_engine.ops.memory import address, apply, check_on_cpu
+from splat_engine.ops.reference import photometric as reference
+from splat_engine.ops.reference.photometric import PhotometricLoss
+
+__all__ = ["PhotometricLoss", "photometric_loss"]
+
+
+def photometric_loss(
+    image: Tensor,
+    alpha: Tensor,
+    target: Tensor,
+    target_alpha: Tensor,
+    background: Tensor,
+    *,
+    encode: bool,
+    ssim_weight: float,
+    mse_weight: float = 0.0,
+    alpha_weight: float = 0.0,
+    valid: Tensor | None = None,
+    backend: str = "cpu",
+) -> PhotometricLoss:
+    """Compares a drawn view with its target: (1 - w) L1 + w (1 - SSIM) + v MSE + u L1 of the alphas.
+
+    The target is composed over the background here: target + (1 - target_alpha) background. With ``encode``, both sides
+    then go through the sRGB curve, which has no upper end and below 0 stays straight. SSIM takes zeros outside the image.
+    Gradients go to ``image`` and ``alpha``; at a difference of exactly 0 that of L1 is 0.
+
+    Args:
+        image: [H, W, 3] drawn over the background.
+        alpha: [H, W] drawn.
+        target: [H, W, 3] premultiplied, in the space of the image; no gradient.
+        target_alpha: [H, W]; no gradient.
+        background: [3] in the same space; no gradient.
+        encode: compare sRGB values of what is given as linear light.
+        ssim_weight: w, 0 to 1.
+        mse_weight: v.
+        alpha_weight: u.
+        valid: [H, W] bool; pixels where it is False count as equal and have no gradient. None: all count.
+        backend: "cpu" or "reference".
+
+    Returns:
+        The loss and its parts.
+
+    Raises:
+        ValueError: a shape, type, number or name is not as above.
+
+    Sources: Kerbl et al. 2023, 3D Gaussian Splatting, eq. 7; Wang et al. 2004 (SSIM); IEC 61966-2-1 (sRGB).
+    """
+    check_backend(backend)
+    scalar_name(image.dtype)
+    check_tensor("image", image, (None, None, 3))
+    size = tuple(image.shape[:2])
+    for name, tensor in (("alpha", alpha), ("target_alpha", target_alpha)):
+        check_tensor(name, tensor, size, image)
+    check_tensor("target", target, (*size, 3), image)
+    check_tensor("background", background, (3,), image)
+    if min(size) < 1:
+        raise ValueError(f"image: expected at least 1 x 1 pixels, got {list(image.shape)}")
+    if valid is not None:
+        check_tensor("valid", valid, size)
+        if valid.dtype != torch.bool or valid.device != image.device:
+            raise ValueError(f"valid: expected bool on {image.device}, got {valid.dtype} on {valid.device}")
+    if not 0 <= ssim_weight <= 1:
+        raise ValueError(f"ssim_weight: expected 0 to 1, got {ssim_weight}")
+    target, target_alpha, background = target.detach(), target_alpha.detach(), background.detach()
+    if backend == "reference":
+        return reference.photometric_loss(
+            image,
+            alpha,
+            target,
+            target_alpha,
+            background,
+            encode=encode,
+            ssim_weight=ssim_weight,
+            mse_weight=mse_weight,
+            alpha_weight=alpha_weight,
+            valid=valid,
+        )
+    check_on_cpu(image)
+    weights = {
+        "l1_weight": 1.0 - ssim_weight,
+        "ssim_weight": ssim_weight,
+        "mse_weight": mse_weight,
+        "alpha_weight": alpha_weight,
+    }
+    given = [tensor.contiguous() for tensor in (image, alpha, target, target_alpha, background)]
+    mask = None if valid is None else valid.contiguous()
+    loss, figures = apply(_PhotometricLoss, *given, mask, encode, weights)
+    return PhotometricLoss(loss, *figures[1:].unbind())
+
+
+class _PhotometricLoss(torch.autograd.Function):
+    """The native call makes value and gradient at once; backward only scales the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
+        image, alpha, target, target_alpha, background, valid, encode, weights = arguments
+        figures = image.new_empty(5)
+        wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        v_image, v_alpha = (torch.empty_like(image), torch.empty_like(alpha)) if wanted else (None, None)
+        native.call(
+            "photometric_loss",
+            scalar_name(image.dtype),
+            height=image.shape[0],
+            width=image.shape[1],
+            encode=int(encode),
+            **weights,
+            image=address(image),
+            alpha=address(alpha),
+            target=address(target),
+            target_alpha=address(target_alpha),
+            background=address(background),
+            valid=address(valid),
+            figures=address(figures),
+            v_image=address(v_image),
+            v_alpha=address(v_alpha),
+        )
+        ctx.save_for_backward(v_image, v_alpha)
+        ctx.mark_non_differentiable(figures)
+        return figures[0].clone(), figures
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, v_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        gradients = ctx.saved_tensors
+        if v_loss.item() != 1.0:
+            gradients = tuple(v_loss * gradient for gradient in gradients)
+        return (*gradients, None, None, None, None, None, None)
