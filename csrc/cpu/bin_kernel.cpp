@@ -32,20 +32,16 @@ struct alignas(8 * sizeof(T)) Bounds {
     int32_t tile_x0, tile_y0, tile_x1, tile_y1;  // half open
 };
 
-struct Pair {
-    uint64_t mask;
-    int32_t splat;
-    int32_t tile;
-};
-
 // ---------------------------------------------------------------------------------------------- 1. prepare
 
 template <class T>
 struct Preparer {
     using M = Simd<T>;
     using V = typename M::V;
+    using W = Wide<T>;
     using Shape = TileShape<T>;
     static constexpr int LANES = M::LANES;
+    static constexpr int RECORD_FIELDS = sizeof(Record<T>) / sizeof(T);
 
     const RasterizeFwdArgs<T>& args;
     Record<T>* records;
@@ -56,31 +52,32 @@ struct Preparer {
 
     // One vector of splats; returns how many of them can draw.
     int64_t operator()(int64_t first, int lanes) const {
-        alignas(64) T in[6][LANES];
-        bool drawn[LANES];
+        W mean[2], conic[3], opacity, depth;
+        load_rows<2>(args.means2d + first * 2, 2, lanes, mean);
+        load_rows<3>(args.conics + first * 3, 3, lanes, conic);
+        load_rows<1>(args.opacities + first, 1, lanes, &opacity);
+        load_rows<1>(args.depths + first, 1, lanes, &depth);
+        alignas(64) T schurs[LANES];
+        W features[MAX_CHANNELS];
+        for (W& feature : features) feature = W(T(0));
+        load_features(first, lanes, features);
+        // `zero` is NaN where any input is not finite (or so large that a sum overflows), and then equals nothing.
+        W zero = (mean[0] + mean[1] + depth + conic[0] + conic[1] + conic[2] + opacity) * W(T(0));
+        for (const W& feature : features) zero = zero + feature * W(T(0));
         for (int lane = 0; lane < LANES; ++lane) {
-            const int64_t i = first + (lane < lanes ? lane : 0);
-            const T a = args.conics[3 * i], b = args.conics[3 * i + 1], c = args.conics[3 * i + 2];
-            const T o = args.opacities[i];
-            const double determinant = double(a) * double(c) - double(b) * double(b);
-            const T schur = T(determinant / double(a));
-            T zero = (args.means2d[2 * i] + args.means2d[2 * i + 1]) * T(0) +
-                     (args.depths[i] + a + b + c + o) * T(0);
-            for (int k = 0; k < args.channels; ++k) zero += args.features[args.channels * i + k] * T(0);
-            // `zero` is NaN where any input is not finite (or so large that a sum overflows), and then equals nothing.
-            drawn[lane] =
-                lane < lanes && zero == 0 && a > 0 && determinant > 0 && schur > 0 && o >= T(ALPHA_MIN);
-            // A dropped splat's lane computes with harmless numbers.
-            in[0][lane] = drawn[lane] ? args.means2d[2 * i] : T(0);
-            in[1][lane] = drawn[lane] ? args.means2d[2 * i + 1] : T(0);
-            in[2][lane] = drawn[lane] ? a : T(1);
-            in[3][lane] = drawn[lane] ? b : T(0);
-            in[4][lane] = drawn[lane] ? o : T(1);
-            in[5][lane] = drawn[lane] ? schur : T(1);
+            const double a = double(conic[0].v[lane]), b = double(conic[1].v[lane]),
+                         c = double(conic[2].v[lane]);
+            schurs[lane] = T((a * c - b * b) / a);
         }
-        const V mean_x = M::load(in[0]), mean_y = M::load(in[1]);
-        const ConicFactor<V> factor = conic_factor<M>(M::load(in[2]), M::load(in[3]), M::load(in[5]));
-        const V log2_opacity = M::log2(M::load(in[4]));
+        const W schur = W::load(schurs), none = W(T(0));
+        // (a c - b^2 > 0 in double follows from the Schur complement, a > 0 and the rounding of T, which keeps signs.)
+        const auto drawn = (zero == none) & (conic[0] > none) & (schur > none) & (opacity >= W(T(ALPHA_MIN)));
+        // A dropped splat's lane computes with harmless numbers.
+        const W one = W(T(1));
+        const V mean_x = where(drawn, mean[0]).v, mean_y = where(drawn, mean[1]).v;
+        const ConicFactor<V> factor = conic_factor<M>(select(drawn, conic[0], one).v,
+                                                      where(drawn, conic[1]).v, select(drawn, schur, one).v);
+        const V log2_opacity = M::log2(select(drawn, opacity, one).v);
         // Outside this reach alpha < ALPHA_MIN by more than the rounding of the inner loops.
         const V reach_squared = M::max(log2_opacity + T(LOG2_255), V{}) * T(1 + 1e-5) + T(1e-4);
         const V reach = M::sqrt(reach_squared);
@@ -98,29 +95,36 @@ struct Preparer {
         const auto inside = (right > 0) & (left < T(args.width)) & (bottom > 0) & (top < T(args.height));
         const V x0 = tile_edge(left, Shape::WIDTH, tiles_x), x1 = tile_edge(right, Shape::WIDTH, tiles_x);
         const V y0 = tile_edge(top, Shape::HEIGHT, tiles_y), y1 = tile_edge(bottom, Shape::HEIGHT, tiles_y);
+        const auto usable = drawn.bits & inside;
+        using Int = typename VectorOf<int32_t, LANES>::type;
+        const Int tile_x0 = __builtin_convertvector(x0, Int), tile_x1 = __builtin_convertvector(x1, Int) + 1;
+        const Int tile_y0 = __builtin_convertvector(y0, Int), tile_y1 = __builtin_convertvector(y1, Int) + 1;
+        const Int area = (tile_x1 - tile_x0) * (tile_y1 - tile_y0);
+        W fields[RECORD_FIELDS] = {W::of(mean_x),     W::of(mean_y),     W::of(factor.u_x),
+                                   W::of(factor.u_y), W::of(factor.v_y), W::of(log2_opacity)};
+        for (int k = 0; k < MAX_CHANNELS; ++k) fields[6 + k] = features[k];
+        fields[14] = fields[15] = none;
+        store_rows<RECORD_FIELDS>(fields, reinterpret_cast<T*>(records + first), RECORD_FIELDS, lanes);
         int64_t kept = 0;
         for (int lane = 0; lane < lanes; ++lane) {
             const int64_t i = first + lane;
-            const bool usable = drawn[lane] && inside[lane];
-            kept += usable;
-            items[i] = {usable ? SortItem<T>::key_of(args.depths[i]) : SortItem<T>::LAST, int32_t(i)};
-            if (!usable) continue;
-            Bounds<T>& box = bounds[i];
-            box = {reach_squared[lane],   reach_y[lane] + pad_y[lane], extreme_y[lane],
-                   pad_x[lane],           int32_t(x0[lane]),           int32_t(y0[lane]),
-                   int32_t(x1[lane]) + 1, int32_t(y1[lane]) + 1};
-            areas[i] = (box.tile_x1 - box.tile_x0) * (box.tile_y1 - box.tile_y0);
-            Record<T>& record = records[i];
-            record.mean_x = mean_x[lane];
-            record.mean_y = mean_y[lane];
-            record.u_x = factor.u_x[lane];
-            record.u_y = factor.u_y[lane];
-            record.v_y = factor.v_y[lane];
-            record.log2_opacity = log2_opacity[lane];
-            for (int k = 0; k < MAX_CHANNELS; ++k)
-                record.features[k] = k < args.channels ? args.features[args.channels * i + k] : T(0);
+            kept += usable[lane] != 0;
+            items[i] = {usable[lane] ? SortItem<T>::key_of(depth.v[lane]) : SortItem<T>::LAST, int32_t(i)};
+            bounds[i] = {reach_squared[lane], reach_y[lane] + pad_y[lane],
+                         extreme_y[lane],     pad_x[lane],
+                         tile_x0[lane],       tile_y0[lane],
+                         tile_x1[lane],       tile_y1[lane]};
+            areas[i] = area[lane];
         }
         return kept;
+    }
+
+    // features[k] of each splat, for k below the number of channels.
+    SPLAT_FN void load_features(int64_t first, int lanes, W* features) const {
+        if (args.channels == 3) return load_rows<3>(args.features + first * 3, 3, lanes, features);
+        for (int lane = 0; lane < LANES; ++lane)
+            for (int k = 0; k < args.channels; ++k)
+                features[k].v[lane] = args.features[(first + (lane < lanes ? lane : 0)) * args.channels + k];
     }
 
     // Index of the tile that holds a pixel coordinate, as a number in [0, tiles).
@@ -296,17 +300,14 @@ struct Binner {
             }
         }
         tile_starts[tiles] = total;
-        uint64_t* masks;
-        int32_t* splats;
-        if (!reserve(saved, SAVED_MASKS, total, masks) || !reserve(saved, SAVED_SPLATS, total, splats))
-            return out_of_memory();
+        Pair* placed;
+        if (!reserve(saved, SAVED_PAIRS, total, placed)) return out_of_memory();
         on_threads(threads, [&](int thread, int) {
             int32_t* cursor = counts + thread * tiles;
             const Pair* list = pairs + starts[thread];
             for (int64_t k = 0; k < lengths[thread]; ++k) {
                 const int64_t slot = tile_starts[list[k].tile] + cursor[list[k].tile]++;
-                masks[slot] = list[k].mask;
-                splats[slot] = list[k].splat;
+                placed[slot] = list[k];
             }
         });
         return STATUS_OK;

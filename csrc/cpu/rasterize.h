@@ -9,6 +9,7 @@
 #include "context.h"
 #include "kernels.h"
 #include "vec.h"
+#include "wide.h"
 
 SPLAT_BEGIN_ISA
 
@@ -39,8 +40,15 @@ struct alignas(16 * sizeof(T)) Record {
 static_assert(sizeof(Record<float>) == 64, "one cache line");
 
 // Slots of a CONTEXT_SAVED context.
-enum SavedSlot { SAVED_RECORDS, SAVED_TILE_STARTS, SAVED_MASKS, SAVED_SPLATS, SAVED_TILE_COSTS };
+enum SavedSlot { SAVED_RECORDS, SAVED_TILE_STARTS, SAVED_PAIRS, SAVED_TILE_COSTS };
 enum SavedNumber { SAVED_COUNT, SAVED_WIDTH, SAVED_HEIGHT, SAVED_CHANNELS, SAVED_SCALAR_BYTES };
+
+// A splat in a tile. Mask and splat lie side by side: a scatter into tiles then writes to one place a tile, not to two.
+struct Pair {
+    uint64_t mask;
+    int32_t splat;
+    int32_t tile;
+};
 
 // The binned splats: for each tile, row by row, its pairs from front to back.
 template <class T>
@@ -48,8 +56,7 @@ struct Binned {
     int tiles_x, tiles_y;
     const Record<T>* records;    // [count], by splat index; undefined for splats that were dropped
     const int64_t* tile_starts;  // [tiles + 1]
-    const uint64_t* masks;       // [pairs]
-    const int32_t* splats;       // [pairs]
+    const Pair* pairs;           // [pairs]
     int64_t* tile_costs;         // [tiles] work that the forward found in each tile, for the backward's split
     int64_t tiles() const { return int64_t(tiles_x) * tiles_y; }
 };
@@ -64,8 +71,7 @@ inline Binned<T> binned_view(const Context* saved) {
             tiles_along(int(saved->numbers[SAVED_HEIGHT]), Shape::HEIGHT),
             static_cast<const Record<T>*>(saved->memory[SAVED_RECORDS]),
             static_cast<const int64_t*>(saved->memory[SAVED_TILE_STARTS]),
-            static_cast<const uint64_t*>(saved->memory[SAVED_MASKS]),
-            static_cast<const int32_t*>(saved->memory[SAVED_SPLATS]),
+            static_cast<const Pair*>(saved->memory[SAVED_PAIRS]),
             static_cast<int64_t*>(saved->memory[SAVED_TILE_COSTS])};
 }
 
@@ -162,29 +168,81 @@ SPLAT_FN typename Simd<T>::V fresh_transmittance(const BlockPlace& place) {
     return Simd<T>::load(lanes);
 }
 
-// u, v and alpha before the clamp of one splat in one block.
+// u and v of one splat in one block (blend.h).
 template <class T>
 struct Footprint {
     using M = Simd<T>;
     using V = typename M::V;
-    V mean_x, mean_y, u_x, u_y, v_y, log2_opacity;
+    V mean_x, mean_y, u_x, u_y, v_y;
 
     explicit SPLAT_FN Footprint(const Record<T>& r)
         : mean_x(M::broadcast(r.mean_x)),
           mean_y(M::broadcast(r.mean_y)),
           u_x(M::broadcast(r.u_x)),
           u_y(M::broadcast(r.u_y)),
-          v_y(M::broadcast(r.v_y)),
-          log2_opacity(M::broadcast(r.log2_opacity)) {}
+          v_y(M::broadcast(r.v_y)) {}
 
-    SPLAT_FN V evaluate(V center_x, V center_y, V& u, V& v) const {
+    SPLAT_FN void offsets(V center_x, V center_y, V& u, V& v) const {
         // Differences first: the centres are exact, so what is lost does not grow with the size of the image.
         const V dx = center_x - mean_x, dy = center_y - mean_y;
         u = u_x * dx + u_y * dy;
         v = v_y * dy;
-        return raw_alpha<M>(log2_opacity, u, v);
     }
 };
+
+// The next few pairs of a tile with their alphas in every block they touch. Alphas depend on nothing, so they are made
+// for many blocks before the first is blended: a loop that did both for one block after another would be one long chain of
+// arithmetic a turn, and the processor's scheduler holds no more than three of those at once.
+template <class T>
+struct Batch {
+    using M = Simd<T>;
+    static constexpr int CAPACITY = 2 * TILE_BLOCKS;  // entries; a pair has up to TILE_BLOCKS of them
+
+    typename M::V alphas[CAPACITY];  // drawn_alpha of each entry
+    uint8_t blocks[CAPACITY];        // its block
+    int32_t splats[CAPACITY];        // of each pair
+    int32_t ends[CAPACITY];          // the entry behind the last one of each pair
+    int pairs;
+    int64_t work;  // pairs and entries made so far: what the tile costs
+
+    // Takes pairs from `pair` on, until the batch is full or the tile's pairs are through; returns the first pair that was
+    // not taken. Blocks that are not alive are left out. ahead(splat) is called some 100 ns before a splat is needed.
+    template <class Ahead>
+    SPLAT_FN int64_t fill(const Binned<T>& binned, const Tile<T>& tile, int64_t pair, int64_t end,
+                          uint64_t alive, Ahead ahead) {
+        int entries = 0;
+        pairs = 0;
+        for (; pair < end && entries <= CAPACITY - TILE_BLOCKS; ++pair) {
+            ahead(binned.pairs[pair + PREFETCH < end ? pair + PREFETCH : pair].splat);
+            uint64_t touched = binned.pairs[pair].mask & alive;
+            ++work;
+            if (!touched) continue;
+            const int32_t splat = binned.pairs[pair].splat;
+            const Record<T>& record = binned.records[splat];
+            const Footprint<T> footprint(record);
+            const typename M::V log2_opacity = M::broadcast(record.log2_opacity);
+            const int first = entries;
+            do {
+                const int block = __builtin_ctzll(touched);
+                touched &= touched - 1;
+                typename M::V u, v;
+                footprint.offsets(tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS], u, v);
+                alphas[entries] = drawn_alpha<M>(log2_opacity, u, v);
+                blocks[entries] = uint8_t(block);
+                ++entries;
+            } while (touched);
+            work += entries - first;
+            splats[pairs] = splat;
+            ends[pairs] = entries;
+            ++pairs;
+        }
+        return pair;
+    }
+};
+
+// Marks a condition that must stay a branch: a block's end is rare and known late, and a conditional move would make what
+// follows wait for it. (A function would not do: the compiler reads the hint before it inlines.)
+#define SPLAT_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 // Calls kernel(std::integral-like constant C) with the smallest compiled channel count that holds `channels`.
 template <int C>

@@ -1,7 +1,8 @@
 // Backward rasterizer: replays each macro tile from front to back with the forward's decisions.
 //
 // What lies behind a splat is total - prefix, the total taken from the forward's image, so nothing but T and one number
-// are carried along a ray. For each pair the derivative sums of all its pixels are kept in registers, reduced over the
+// are carried along a ray. As in the forward, alphas come first for a batch of
+// pairs. For each pair the derivative sums of all its pixels are kept in registers, reduced over the
 // lanes by transposition, and added to the splat's line in the thread's own gradient buffer. Phases:
 //   1. each thread replays a run of tiles of equal cost (as the forward counted it): the same split for the same thread
 //      count, so results do not depend on timing
@@ -37,34 +38,37 @@ struct BackwardRaster {
     const RasterizeBwdArgs<T>& args;
     const Binned<T> binned;
 
-    void replay_tile(const Tile<T>& tile, int64_t index, BackwardBlock<T, C>* blocks, T* lines) const {
+    void replay_tile(const Tile<T>& tile, int64_t index, BackwardBlock<T, C>* blocks, Batch<T>& batch,
+                     T* lines) const {
         uint64_t alive = tile.blocks_inside();
         const int64_t end = binned.tile_starts[index + 1];
-        for (int64_t pair = binned.tile_starts[index]; pair < end && alive; ++pair) {
-            const int64_t ahead = binned.splats[pair + PREFETCH < end ? pair + PREFETCH : pair];
-            __builtin_prefetch(&binned.records[ahead]);
-            __builtin_prefetch(lines + ahead * LINE, 1);
-            uint64_t touched = binned.masks[pair] & alive;
-            if (!touched) continue;
-            const int32_t splat = binned.splats[pair];
-            const Record<T>& record = binned.records[splat];
-            const Footprint<T> footprint(record);
-            V sums[SUMS] = {};
-            do {
-                const int block = __builtin_ctzll(touched);
-                touched &= touched - 1;
-                if (!replay_block(footprint, record, tile, block, blocks[block], sums))
-                    alive &= ~(uint64_t(1) << block);
-            } while (touched);
-            add_lane_sums<T, SUMS>(sums, lines + int64_t(splat) * LINE);
+        for (int64_t pair = binned.tile_starts[index]; pair < end && alive;) {
+            pair = batch.fill(binned, tile, pair, end, alive, [&](int32_t splat) SPLAT_INLINE {
+                __builtin_prefetch(&binned.records[splat]);
+                __builtin_prefetch(lines + int64_t(splat) * LINE, 1);
+            });
+            int entry = 0;
+            for (int taken = 0; taken < batch.pairs; ++taken) {
+                const int32_t splat = batch.splats[taken];
+                const Record<T>& record = binned.records[splat];
+                const Footprint<T> footprint(record);
+                V sums[SUMS] = {};
+                for (; entry < batch.ends[taken]; ++entry) {
+                    const int block = batch.blocks[entry];
+                    if (SPLAT_UNLIKELY(!replay_block(footprint, record, tile, block, batch.alphas[entry],
+                                                     blocks[block], sums)))
+                        alive &= ~(uint64_t(1) << block);
+                }
+                add_lane_sums<T, SUMS>(sums, lines + int64_t(splat) * LINE);
+            }
         }
     }
 
     SPLAT_FN bool replay_block(const Footprint<T>& footprint, const Record<T>& record, const Tile<T>& tile,
-                               int block, BackwardBlock<T, C>& state, V* sums) const {
+                               int block, V alpha, BackwardBlock<T, C>& state, V* sums) const {
         V u, v;
-        const V raw = footprint.evaluate(tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS], u, v);
-        const Blend<M> step = blend<M>(raw, M::load(state.transmittance));
+        footprint.offsets(tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS], u, v);
+        const Blend<M> step = blend<M>(alpha, M::load(state.transmittance));
         M::store(state.transmittance, step.transmittance);
         V own = V{};
         for (int k = 0; k < C; ++k) {
@@ -74,7 +78,7 @@ struct BackwardRaster {
         }
         const V behind = M::load(state.behind) - step.weight * own;
         M::store(state.behind, behind);
-        const V g = log_alpha_gradient<M>(step, raw, own, behind);
+        const V g = log_alpha_gradient<M>(step, alpha, own, behind);
         const V gu = g * u, gv = g * v;
         sums[SUM_G] += g;
         sums[SUM_GU] += gu;
@@ -135,12 +139,14 @@ struct BackwardRaster {
             T* mine = lines + int64_t(thread) * args.count * LINE;
             std::memset(mine, 0, size_t(args.count) * LINE * sizeof(T));
             BackwardBlock<T, C> blocks[TILE_BLOCKS];
+            Batch<T> batch;
+            batch.work = 0;
             int64_t first, last;
             share(thread, parts, first, last);
             for (int64_t index = first; index < last; ++index) {
                 const Tile<T> tile(binned, index, args.width, args.height);
                 read_tile(tile, blocks);
-                replay_tile(tile, index, blocks, mine);
+                replay_tile(tile, index, blocks, batch, mine);
             }
         });
     }

@@ -1,8 +1,9 @@
 // Forward rasterizer: bin the splats (bin_kernel.cpp), then blend each macro tile from front to back.
 //
 // One thread takes one tile at a time; which thread gets which does not change the result. The state of all 64 blocks of
-// a tile (T and C sums, a vector each) stays in the first-level cache. For each pair, the loop visits the blocks in
-// `mask & alive`; a block leaves `alive` when all its rays have ended, and the tile ends when no block is alive.
+// a tile (T and C sums, a vector each) stays in the first-level cache. A batch of pairs at a time: first the alphas in the
+// blocks `mask & alive` of each pair, then their blending. A block leaves `alive` when all its rays have ended, and the tile
+// ends when no block is alive.
 #include "rasterize.h"
 
 SPLAT_BEGIN_ISA
@@ -24,38 +25,35 @@ struct ForwardRaster {
     const Binned<T> binned;
 
     // Blends one tile; returns the work it took, in blocks.
-    int64_t blend_tile(const Tile<T>& tile, int64_t index, ForwardBlock<T, C>* blocks) const {
+    int64_t blend_tile(const Tile<T>& tile, int64_t index, ForwardBlock<T, C>* blocks,
+                       Batch<T>& batch) const {
         uint64_t alive = tile.blocks_inside();
         for (int block = 0; block < TILE_BLOCKS; ++block) {
             blocks[block].transmittance = fresh_transmittance<T>(tile.place(block, args.width));
             for (V& sum : blocks[block].sums) sum = V{};
         }
-        int64_t work = 0;
+        batch.work = 0;
         const int64_t end = binned.tile_starts[index + 1];
-        for (int64_t pair = binned.tile_starts[index]; pair < end && alive; ++pair) {
-            __builtin_prefetch(
-                &binned.records[binned.splats[pair + PREFETCH < end ? pair + PREFETCH : pair]]);
-            uint64_t touched = binned.masks[pair] & alive;
-            work += 1 + __builtin_popcountll(touched);
-            if (!touched) continue;
-            const Record<T>& record = binned.records[binned.splats[pair]];
-            const Footprint<T> footprint(record);
-            do {
-                const int block = __builtin_ctzll(touched);
-                touched &= touched - 1;
-                if (!blend_block(footprint, record, tile, block, blocks[block]))
-                    alive &= ~(uint64_t(1) << block);
-            } while (touched);
+        for (int64_t pair = binned.tile_starts[index]; pair < end && alive;) {
+            pair = batch.fill(binned, tile, pair, end, alive, [&](int32_t splat) SPLAT_INLINE {
+                __builtin_prefetch(&binned.records[splat]);
+            });
+            int entry = 0;
+            for (int taken = 0; taken < batch.pairs; ++taken) {
+                const Record<T>& record = binned.records[batch.splats[taken]];
+                for (; entry < batch.ends[taken]; ++entry) {
+                    const int block = batch.blocks[entry];
+                    if (SPLAT_UNLIKELY(!blend_block(record, batch.alphas[entry], blocks[block])))
+                        alive &= ~(uint64_t(1) << block);
+                }
+            }
         }
-        return work;
+        return batch.work;
     }
 
     // False when all rays of the block have ended.
-    SPLAT_FN bool blend_block(const Footprint<T>& footprint, const Record<T>& record, const Tile<T>& tile,
-                              int block, ForwardBlock<T, C>& state) const {
-        V u, v;
-        const V raw = footprint.evaluate(tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS], u, v);
-        const Blend<M> step = blend<M>(raw, state.transmittance);
+    SPLAT_FN bool blend_block(const Record<T>& record, V alpha, ForwardBlock<T, C>& state) const {
+        const Blend<M> step = blend<M>(alpha, state.transmittance);
         state.transmittance = step.transmittance;
         for (int k = 0; k < C; ++k) state.sums[k] += step.weight * record.features[k];
         return M::any(step.transmittance > T(0));
@@ -78,11 +76,12 @@ struct ForwardRaster {
         int64_t next_tile = 0;
         on_threads(thread_count(), [&](int, int) {
             ForwardBlock<T, C> blocks[TILE_BLOCKS];
+            Batch<T> batch;
             for (;;) {
                 const int64_t index = __atomic_fetch_add(&next_tile, 1, __ATOMIC_RELAXED);
                 if (index >= binned.tiles()) break;
                 const Tile<T> tile(binned, index, args.width, args.height);
-                binned.tile_costs[index] = blend_tile(tile, index, blocks);
+                binned.tile_costs[index] = blend_tile(tile, index, blocks, batch);
                 write_tile(tile, blocks);
             }
         });

@@ -19,8 +19,6 @@ SPLAT_BEGIN_ISA
 constexpr double HALF_LOG2_E = 0.7213475204444817037;  // log2(e) / 2
 constexpr double LN_2 = 0.693147180559945309417;
 constexpr double LOG2_255 = 7.994353436858857937;  // -log2(ALPHA_MIN)
-// Exponents are raised to this, where alpha is far below ALPHA_MIN: the fast exp2 has no other guard against underflow.
-constexpr double LEAST_LOG2_ALPHA = -30.0;
 
 template <class V>
 struct ConicFactor {
@@ -37,12 +35,13 @@ SPLAT_FN ConicFactor<typename M::V> conic_factor(typename M::V a, typename M::V 
     return {u_x, b * T(HALF_LOG2_E) / u_x, v_y};
 }
 
-// Alpha before the clamp.
+// Alpha before the clamp, and 0 where the splat is skipped. The exponent decides, so that the test does not wait for the
+// power; what exp2 makes of exponents beyond its range is never used.
 template <class M>
-SPLAT_FN typename M::V raw_alpha(typename M::V log2_opacity, typename M::V u, typename M::V v) {
+SPLAT_FN typename M::V drawn_alpha(typename M::V log2_opacity, typename M::V u, typename M::V v) {
     using T = typename M::Scalar;
     const typename M::V exponent = log2_opacity - u * u - v * v;
-    return M::exp2(M::max(exponent, M::broadcast(T(LEAST_LOG2_ALPHA))));
+    return M::zero_unless(exponent >= T(-LOG2_255), M::exp2(exponent));
 }
 
 template <class M>
@@ -52,13 +51,12 @@ struct Blend {
     typename M::V transmittance;  // the new T, with the ray's state in its sign
 };
 
-// One splat in front of what follows: the decisions of DESIGN.md (clamp, skip below ALPHA_MIN, stop).
+// One splat in front of what follows: the decisions of DESIGN.md (clamp, skip, stop). `drawn` is its drawn_alpha.
 template <class M>
-SPLAT_FN Blend<M> blend(typename M::V raw, typename M::V transmittance) {
+SPLAT_FN Blend<M> blend(typename M::V drawn, typename M::V transmittance) {
     using T = typename M::Scalar;
     using V = typename M::V;
-    const V clamped = M::min(raw, M::broadcast(T(ALPHA_MAX)));
-    const V alpha = M::zero_unless(clamped >= T(ALPHA_MIN), clamped);
+    const V alpha = M::min(drawn, M::broadcast(T(ALPHA_MAX)));
     const V weight = alpha * transmittance;
     const V next = transmittance - weight;
     // A skipped splat leaves T, which is above the limit, so it passes; an ended ray has T < 0 and never passes.
@@ -70,12 +68,12 @@ SPLAT_FN Blend<M> blend(typename M::V raw, typename M::V transmittance) {
 // dL/d(ln alpha) of a blended splat, 0 where it is not blended or alpha is clamped. `own` = features . dL/dimage;
 // `behind` = what the splats behind it and the background add to the loss: total - prefix, this splat included.
 template <class M>
-SPLAT_FN typename M::V log_alpha_gradient(const Blend<M>& step, typename M::V raw, typename M::V own,
+SPLAT_FN typename M::V log_alpha_gradient(const Blend<M>& step, typename M::V drawn, typename M::V own,
                                           typename M::V behind) {
     using T = typename M::Scalar;
     // alpha / (1 - alpha) = weight / next; next is never 0: it stays above TRANSMITTANCE_STOP, or has an ended ray's T.
     const typename M::V gradient = step.weight * (own - behind * M::reciprocal(step.next));
-    return M::zero_unless(raw <= T(ALPHA_MAX), gradient);
+    return M::zero_unless(drawn <= T(ALPHA_MAX), gradient);
 }
 
 SPLAT_END_ISA
