@@ -18,6 +18,8 @@ from torch import Tensor
 from splat_engine.fit.data import camera_tensors
 from splat_engine.formats.cameras import Camera
 
+CHUNK = 4096
+"""Splats that are looked at together, from all views: some 1 MB an array."""
 VIEWS_MAX = 64
 """Of more views an even choice is looked at: the bound need not be sharp."""
 
@@ -34,24 +36,27 @@ def log_scale_floors(means: Tensor, cameras: Sequence[Camera], min_sigma_px: flo
     Returns:
         [N] natural logarithms of scene units; minus infinity for a splat that no view sees.
     """
+    chosen = cameras[:: max(1, math.ceil(len(cameras) / VIEWS_MAX))]
     nearest = torch.full((means.shape[0],), math.inf)
-    for camera in cameras[:: max(1, math.ceil(len(cameras) / VIEWS_MAX))]:
-        torch.minimum(nearest, _pixel_size(means.detach(), camera), out=nearest)
+    if not chosen:
+        return torch.full_like(nearest, -math.inf)
+    for first in range(0, means.shape[0], CHUNK):
+        rows = slice(first, first + CHUNK)
+        nearest[rows] = _pixel_sizes(means[rows], chosen).amin(dim=0)
     floors = torch.log(nearest * min_sigma_px)
     return torch.where(torch.isfinite(floors), floors, -math.inf)
 
 
-def _pixel_size(means: Tensor, camera: Camera) -> Tensor:
-    """Scene units that a pixel covers at each centre, [N]; infinite where the camera does not see it."""
-    viewmat, intrinsics = camera_tensors(camera)
-    local = torch.addmm(viewmat[:3, 3], means, viewmat[:3, :3].T)
-    depth = local[:, 2]
-    focal_px = min(abs(camera.fx), abs(camera.fy))
-    if camera.model == "orthographic":
-        plane, size = local[:, :2], torch.full_like(depth, 1.0 / focal_px)
-    else:
-        plane, size = local[:, :2] / depth[:, None], depth / focal_px
-    pixels = plane * intrinsics[:2] + intrinsics[2:]
-    bounds = torch.tensor([camera.width, camera.height], dtype=pixels.dtype)
-    seen = (depth > camera.near) & ((pixels >= 0) & (pixels <= bounds)).all(dim=1)
-    return torch.where(seen, size, math.inf)
+def _pixel_sizes(means: Tensor, cameras: Sequence[Camera]) -> Tensor:
+    """Scene units that a pixel covers at each centre, [V, N]; infinite where the camera does not see it."""
+    tensors = [camera_tensors(camera) for camera in cameras]
+    viewmats = torch.stack([viewmat for viewmat, _ in tensors])  # [V, 4, 4]
+    fx, fy, cx, cy = torch.stack([intrinsics for _, intrinsics in tensors]).T[..., None]  # [V, 1] each
+    width, height, near, orthographic = torch.tensor(
+        [[c.width, c.height, c.near, float(c.model == "orthographic")] for c in cameras]
+    ).T[..., None]
+    x, y, depth = torch.einsum("vij,nj->ivn", viewmats[:, :3, :3], means) + viewmats[:, :3, 3].T[..., None]
+    divisor = torch.where(orthographic > 0, 1.0, depth)
+    column, row = x / divisor * fx + cx, y / divisor * fy + cy
+    seen = (depth > near) & (column >= 0) & (column <= width) & (row >= 0) & (row <= height)
+    return torch.where(seen, divisor / torch.minimum(fx.abs(), fy.abs()), math.inf)

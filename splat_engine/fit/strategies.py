@@ -83,12 +83,12 @@ class AdaptiveDensity:
         """Adds up the gradients' lengths; see ``Strategy``."""
         if step > self.last_step:
             return
-        count = len(state)
-        sums = state.buffers.setdefault(GRADIENT_SUM, torch.zeros(count))
-        seen = state.buffers.setdefault(SEEN_COUNT, torch.zeros(count))
+        if GRADIENT_SUM not in state.buffers:
+            state.buffers[GRADIENT_SUM] = torch.zeros(len(state))
+            state.buffers[SEEN_COUNT] = torch.zeros(len(state))
         half_size = means2d_gradient.new_tensor(size) * 0.5
-        sums += torch.linalg.vector_norm(means2d_gradient * half_size, dim=1)
-        seen += radii[:, 0] > 0
+        state.buffers[GRADIENT_SUM] += torch.linalg.vector_norm(means2d_gradient * half_size, dim=1)
+        state.buffers[SEEN_COUNT] += radii[:, 0] > 0
 
     @torch.no_grad()
     def after_step(self, step: int, state: SplatState, generator: torch.Generator) -> bool:

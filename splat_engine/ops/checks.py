@@ -37,13 +37,17 @@ def check_tensor(name: str, tensor: Tensor, shape: Sequence[int | None], like: T
         shape: the expected shape; None stands for any size.
         like: a tensor whose dtype and device it must share.
     """
-    fits = tensor.dim() == len(shape) and all(
-        want is None or want == got for want, got in zip(shape, tensor.shape, strict=True)
-    )
-    if not fits:
-        expected = ", ".join("any" if size is None else str(size) for size in shape)
-        raise ValueError(f"{name}: expected shape [{expected}], got {list(tensor.shape)}")
-    if like is not None and (tensor.dtype != like.dtype or tensor.device != like.device):
+    got = tensor.shape
+    if got != tuple(shape):  # a training step makes some fifty of these checks: the plain case comes first
+        fits = len(got) == len(shape) and all(
+            want is None or want == size for want, size in zip(shape, got, strict=True)
+        )
+        if not fits:
+            expected = ", ".join("any" if size is None else str(size) for size in shape)
+            raise ValueError(f"{name}: expected shape [{expected}], got {list(got)}")
+    if like is None or tensor is like:
+        return
+    if tensor.dtype != like.dtype or tensor.device != like.device:
         raise ValueError(
             f"{name}: expected {like.dtype} on {like.device}, got {tensor.dtype} on {tensor.device}"
         )
