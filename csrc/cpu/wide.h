@@ -188,6 +188,53 @@ SPLAT_FN Wide<float> logarithm(Wide<float> x) {
     return select(x <= most, select(x >= least, result, Float(__builtin_nanf(""))), x);
 }
 
+SPLAT_FN Wide<double> positive_power(Wide<double> x, double exponent) {
+    for (int lane = 0; lane < Wide<double>::LANES; ++lane) x.v[lane] = __builtin_pow(x.v[lane], exponent);
+    return x;
+}
+
+// 2^(exponent log2 x), without the care that logarithm and exponential take of numbers out of range: some thirty
+// operations. The logarithm is Cephes' as above; the power of 2 has the polynomial of Simd::exp2 (vec.h). Relative error
+// 2e-7 (|exponent log2 x| + 1). NaN stays NaN; infinity and numbers from 1e30 on give NaN or nonsense of their size.
+SPLAT_FN Wide<float> positive_power(Wide<float> x, double exponent) {
+    using Float = Wide<float>;
+    using Truth = WideTypes<float>::Truth;
+    Truth bits;
+    __builtin_memcpy(&bits, &x.v, sizeof bits);
+    const Truth whole = (bits - 0x3f3504f3) >> 23;
+    const Truth mantissa = bits - (whole << 23);
+    Float m;
+    __builtin_memcpy(&m.v, &mantissa, sizeof mantissa);
+    const Float e = Float::of(__builtin_convertvector(whole, Float::Vector));
+    const Float f = m - Float(1.0f), squared = f * f;
+    Float p = Float(7.0376836292e-2f);
+    p = p * f + Float(-1.1514610310e-1f);
+    p = p * f + Float(1.1676998740e-1f);
+    p = p * f + Float(-1.2420140846e-1f);
+    p = p * f + Float(1.4249322787e-1f);
+    p = p * f + Float(-1.6668057665e-1f);
+    p = p * f + Float(2.0000714765e-1f);
+    p = p * f + Float(-2.4999993993e-1f);
+    p = p * f + Float(3.3333331174e-1f);
+    const Float log_m = f + squared * (f * p - Float(0.5f));
+    const Float power = log_m * Float(float(exponent * 1.44269504088896341)) + e * Float(float(exponent));
+    const Float magic = Float(12582912.0f);
+    const Float shifted = power + magic;
+    const Float r = power - (shifted - magic);
+    Float q = Float(0.0013276471903734713f);
+    q = q * r + Float(0.009675541363620772f);
+    q = q * r + Float(0.05550713274031736f);
+    q = q * r + Float(0.2402211972330855f);
+    q = q * r + Float(0.6931469670642707f);
+    q = q * r + Float(1.0000000716547885f);
+    Truth scale, value;
+    __builtin_memcpy(&scale, &shifted.v, sizeof scale);
+    __builtin_memcpy(&value, &q.v, sizeof value);
+    value = value + (scale << 23);
+    __builtin_memcpy(&q.v, &value, sizeof value);
+    return q;
+}
+
 // Lanes whose number first + lane lies in [begin, end).
 template <class S>
 SPLAT_FN WideTruth<S> between(int64_t first, int64_t begin, int64_t end) {

@@ -16,7 +16,7 @@ SPLAT_FN void linear_from_srgb(T encoded, T& linear, T& derivative) {
     const auto low = encoded <= T(SRGB_KNEE);
     const T base = (encoded + T(SRGB_OFFSET)) * T(1.0 / (1.0 + SRGB_OFFSET));  // at least 0.052
     // base^2.4 = base^2 base^0.4, base^1.4 = base base^0.4: one power for both
-    const T power = base * exponential(logarithm(base) * T(0.4));
+    const T power = base * positive_power(base, 0.4);
     linear = select(low, encoded * T(SRGB_SLOPE), base * power);
     derivative = select(low, T(SRGB_SLOPE), power * T(2.4 / (1.0 + SRGB_OFFSET)));
 }
@@ -27,7 +27,7 @@ constexpr double SRGB_LINEAR_KNEE = 0.0031308;  // linear value where the straig
 template <class T>
 SPLAT_FN T srgb_from_linear(T linear) {
     const T base = larger(linear, T(SRGB_LINEAR_KNEE));
-    const T curved = exponential(logarithm(base) * T(1.0 / 2.4)) * T(1.0 + SRGB_OFFSET) - T(SRGB_OFFSET);
+    const T curved = positive_power(base, 1.0 / 2.4) * T(1.0 + SRGB_OFFSET) - T(SRGB_OFFSET);
     return select(linear <= T(SRGB_LINEAR_KNEE), linear * T(1.0 / SRGB_SLOPE), curved);
 }
 

@@ -24,6 +24,10 @@ SPLAT_FN double exponential(double x) { return SPLAT_MATH(exp)(x); }
 SPLAT_FN float logarithm(float x) { return SPLAT_MATH(logf)(x); }
 SPLAT_FN double logarithm(double x) { return SPLAT_MATH(log)(x); }
 
+// x^exponent where x and the result are positive normal numbers: what lies outside need not be looked after.
+SPLAT_FN float positive_power(float x, float exponent) { return SPLAT_MATH(powf)(x, exponent); }
+SPLAT_FN double positive_power(double x, double exponent) { return SPLAT_MATH(pow)(x, exponent); }
+
 SPLAT_FN float select(bool condition, float yes, float no) { return condition ? yes : no; }
 SPLAT_FN double select(bool condition, double yes, double no) { return condition ? yes : no; }
 
