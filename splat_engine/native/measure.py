@@ -59,7 +59,7 @@ def raster_counts(context: int | None, scalar: str = "f32", *, replay: bool = Tr
     return RasterCounts(*counts.tolist())
 
 
-def peak_flops(scalar: str = "f32", *, seconds: float = 0.02, tries: int = 3) -> float:
+def peak_flops(scalar: str = "f32", *, seconds: float = 0.02, tries: int = 5) -> float:
     """Measures the peak rate of arithmetic of the instruction set and the number of threads in use.
 
     Args:
