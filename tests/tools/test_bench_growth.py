@@ -82,15 +82,20 @@ def test_every_series_is_drawn() -> None:
 def test_the_notes_say_the_exponents() -> None:
     """Splats^1 and side^2 for a cost proportional to both."""
     limits = (0.01, 1e4)
-    splats = growth._panel(records(), growth.SPLATS_SERIES, "splats", limits, 1, "", "", [])
-    sizes = growth._panel(records(), growth.SIZE_SERIES, "size_px", limits, 2, "", "", [])
+    splats, sizes = (growth.panel_of(axis, records(), limits) for axis in growth.AXES)
+    assert splats.notes[0] == "From 30 k to 1 M, 2 threads:"
     assert splats.notes[1:] == [f"{name} ~ N^1.00" for name in growth.STAGES.values()]
     assert sizes.notes[1:] == [f"{name} ~ side^2.00" for name in growth.STAGES.values()]
 
 
-def test_the_reference_line_has_its_slope() -> None:
-    """It begins within the axes, and its exponent is that of its panel."""
-    panel = growth._panel(records(), growth.SIZE_SERIES, "size_px", (0.1, 1e4), 2, "", "", [])
-    line = next(line for line in panel.lines if line.reference)
-    assert growth.exponent(*line.points) == pytest.approx(2)
-    assert panel.y_range[0] <= line.points[0][1] < line.points[1][1]
+@pytest.mark.parametrize("axis", growth.AXES, ids=[axis.series for axis in growth.AXES])
+def test_the_reference_line_has_its_slope(axis: growth.Axis) -> None:
+    """Its exponent is that of its axis; it begins within the panel and lies below everything that was measured."""
+    panel = growth.panel_of(axis, records(), (0.01, 1e4))
+    *measured, reference = panel.lines
+    assert reference.reference and not any(line.reference for line in measured)
+    assert growth.exponent(*reference.points) == pytest.approx(axis.slope)
+    (first_x, first_y), (last_x, last_y) = reference.points
+    assert panel.y_range[0] <= first_y * 1.0001 and panel.x_range[0] < first_x < last_x < panel.x_range[1]
+    for line in measured:
+        assert all(y > last_y * (x / last_x) ** axis.slope for x, y in line.points), line.label

@@ -32,7 +32,7 @@ class Line:
         points: (x, y), all above 0, in order of x.
         color: Its colour.
         dashed: Dashed, with hollow markers.
-        reference: A thin grey line without markers, with its label at its middle: a slope to compare with.
+        reference: A thin grey line without markers, with its label below it: a slope to compare with.
     """
 
     label: str
@@ -225,8 +225,9 @@ class _Axes:
             line.dashed,
         )
         if line.reference:
-            x, y = _between(places[0], places[-1], 0.5)
-            self.pen.text((x - 8, y - 4), line.label, "rb", FAINT, paper=True)
+            x, y = _between(places[0], places[-1], 0.35)
+            fits = self.right - 4 - self.pen.width_of(line.label)
+            self.pen.text((min(x + 10, fits), y + 6), line.label, "lt", FAINT, paper=True)
             return
         for place in places:
             self.pen.marker(place, line.color, line.dashed)
