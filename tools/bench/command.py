@@ -112,7 +112,7 @@ def run_memory(isa: str) -> report.Record:
 
 
 def machine() -> str:
-    """Returns this machine's processor in words."""
+    """Returns this machine's processor in words, and how busy it is: figures of a busy machine say little."""
     info = Path("/proc/cpuinfo")
     names = (
         [line for line in info.read_text().splitlines() if line.startswith("model name")]
@@ -120,7 +120,8 @@ def machine() -> str:
         else []
     )
     name = names[0].partition(":")[2].strip() if names else platform.processor() or platform.machine()
-    return f"{name}, {os.cpu_count()} cores"
+    load = f", load average {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    return f"{name}, {os.cpu_count()} cores{load}"
 
 
 def parse(words: list[str] | None) -> Any:

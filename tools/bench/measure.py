@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -131,7 +132,7 @@ def measure_case(
 
 
 def identity(case: str, given: BenchInput, formation: str, threads: int) -> dict[str, Any]:
-    """Returns what tells one record from another."""
+    """Returns what tells one record from another, and how busy the machine was (the last minute's runnable processes)."""
     return {
         "kind": "input",
         "case": case,
@@ -140,6 +141,7 @@ def identity(case: str, given: BenchInput, formation: str, threads: int) -> dict
         "formation": formation,
         "isa": native.isa(),
         "threads": threads,
+        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
     }
 
 

@@ -85,7 +85,7 @@ def measure(path: str, formation: str, threads: int) -> dict[str, Any]:
         "peak_mb": (first - base) * megabyte,
         "later_steps": LATER_STEPS,
         "later_peak_mb": (peak_bytes() - base) * megabyte,
-        "parameters_moments_gradients_mb": 4 * PARAMETERS * count * 4 * megabyte,
+        "parameters_moments_mb": 3 * PARAMETERS * count * 4 * megabyte,
     }
 
 

@@ -99,5 +99,5 @@ def memory_lines(record: Record) -> list[str]:
         f"{record['threads']} threads):",
         f"  one step {record['peak_mb']:.0f} MB, with {record['later_steps']} more {record['later_peak_mb']:.0f} MB, "
         f"above the {record['base_mb']:.0f} MB of Python, torch and the library;",
-        f"  of these {record['parameters_moments_gradients_mb']:.0f} MB are parameters, their gradients and Adam's moments.",
+        f"  of these {record['parameters_moments_mb']:.0f} MB are the parameters and Adam's moments.",
     ]
