@@ -175,7 +175,7 @@ def test_the_memory_worker(tmp_path: Path) -> None:
 
 def test_a_worker_that_fails_says_why() -> None:
     """The end of its stderr is in the error."""
-    with pytest.raises(command.WorkerError, match="No module named tools.bench.nothing"):
+    with pytest.raises(command.BenchError, match="No module named tools.bench.nothing"):
         list(command.start_worker("nothing", [], "v2"))
 
 
@@ -222,5 +222,7 @@ def test_levels_that_the_cpu_lacks_are_left_out(
     monkeypatch.setattr(command.native, "isa", lambda: "isa_v3")
     assert command.usable_levels(["v4", "v3", "v2"]) == ["v3", "v2"]
     assert "v4 is left out: this CPU has v3" in capsys.readouterr().out
+    with pytest.raises(command.BenchError, match="none of the instruction sets asked for: v4"):
+        command.usable_levels(["v4"])
     monkeypatch.setattr(command.native, "isa", lambda: "isa_base")
     assert command.usable_levels(["v4", "v3"]) == ["base"]

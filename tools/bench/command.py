@@ -33,15 +33,15 @@ GROWTH_FORMATION = "blender"
 MEMORY_THREADS = 2
 
 
-class WorkerError(Exception):
-    """A worker process failed; the text has the end of its stderr."""
+class BenchError(Exception):
+    """It cannot be measured; the text says why: the end of a worker's stderr, or what this machine lacks."""
 
 
 def start_worker(module: str, arguments: list[str], isa: str) -> Iterator[str]:
     """Runs a module of the benchmark in a fresh process; yields its lines as they come.
 
     Raises:
-        WorkerError: It failed.
+        BenchError: It failed.
     """
     environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": str(ROOT), "SPLAT_ISA": isa}
     command = [sys.executable, "-m", f"tools.bench.{module}", *arguments]
@@ -53,11 +53,15 @@ def start_worker(module: str, arguments: list[str], isa: str) -> Iterator[str]:
         yield from worker.stdout
         if worker.wait() != 0:
             errors.seek(0)
-            raise WorkerError(f"{module} with {isa} failed:\n{errors.read()[-3000:]}")
+            raise BenchError(f"{module} with {isa} failed:\n{errors.read()[-3000:]}")
 
 
 def usable_levels(asked: list[str]) -> list[str]:
-    """Returns those of the asked instruction sets that this CPU has; says which are left out."""
+    """Returns those of the asked instruction sets that this CPU has; says which are left out.
+
+    Raises:
+        BenchError: None is left.
+    """
     own = native.isa().removeprefix("isa_")
     if own not in LEVELS:
         return [own]
@@ -65,6 +69,8 @@ def usable_levels(asked: list[str]) -> list[str]:
     for level in asked:
         if level not in usable:
             print(f"{level} is left out: this CPU has {own}")
+    if not usable:
+        raise BenchError(f"This CPU has none of the instruction sets asked for: {', '.join(asked)}.")
     return usable
 
 
@@ -171,7 +177,7 @@ def main(words: list[str] | None = None) -> int:
     options = parse(words)
     try:
         records = run(options)
-    except WorkerError as error:
+    except BenchError as error:
         print(error, file=sys.stderr)
         return 1
     if options.json:

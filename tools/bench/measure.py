@@ -23,6 +23,7 @@ ROUNDS_LEAST = 3
 # Additions and multiplications of one evaluated pixel-splat pair with three channels, counted in the sources; a fused
 # multiply-add is two, and so is what the peak is measured with. Not counted, though they take the same units: minima,
 # maxima, comparisons, selections, integer work, the estimate of a reciprocal, and all that is once a pair and not a pixel.
+# The compiled inner loops for AVX-512 have as many: 11 fused and 9 other instructions, and 20 fused and 16.
 #   both: Footprint::evaluate    dx, dy 2; u 3; v 1                                                   6
 #         raw_alpha              log2_opacity - u u - v v                                             4
 #         Simd::exp2             x + M, - M, x - : 3; five multiply-adds 10                          13
