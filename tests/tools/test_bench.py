@@ -18,7 +18,7 @@ from tools.bench.inputs import CASES, make_input
 ROOT = Path(__file__).resolve().parents[2]
 TINY = (200, 40)
 KEYS = {"kind", "case", "splats", "size_px", "formation", "isa", "threads", "load_average"}
-KEYS |= {"forward_ms", "backward_ms", "forward_backward_ms", "step_ms", "stages_ms"}
+KEYS |= {"forward_ms", "backward_ms", "forward_backward_ms", "step_ms", "stages_ms", "cores"}
 KEYS |= {"pairs", "visited_pairs", "evaluated_pixel_pairs", "blended_pixel_pairs", "lanes", "peak_gflops"}
 KEYS |= {
     f"{half}_{figure}" for half in ("forward", "backward") for figure in ("ns_per_pair", "share_of_peak")
@@ -192,7 +192,7 @@ def record(**changed: Any) -> report.Record:
     made |= {"forward_ns_per_pair": 0.5, "backward_ns_per_pair": 1.0, "reference_ratio": 321.0}
     made |= {"forward_share_of_peak": 0.25, "backward_share_of_peak": 0.5}
     made |= {"forward_flops_per_pair": 31, "backward_flops_per_pair": 56}
-    made |= {"reference_splats": 300, "reference_size_px": 128}
+    made |= {"reference_splats": 300, "reference_size_px": 128, "cores": 1.9}
     return made | changed
 
 
@@ -206,13 +206,22 @@ def test_targets_are_compared_with_what_was_reached() -> None:
 def test_tables_have_a_line_a_record() -> None:
     """Rates and stages: figures stand under their heads, and a stage that only one record has is 0 in the other."""
     two = [record(), record(isa="isa_v3", stages_ms={"blend": 5.0, "fused": 1.5})]
-    assert report.rate_table(two)[-1].split()[4:] == "4.00 M 75% 0.500 1.000 25.0% 50.0% 300.0 321".split()
+    assert (
+        report.rate_table(two)[-1].split()[4:] == "4.00 M 75% 0.500 1.000 25.0% 50.0% 300.0 1.90 321".split()
+    )
     table = report.stage_table(two)
     assert table[1].split()[-4:] == ["blend", "Adam", "fused", "sum"]
     assert [line.split()[-4:] for line in table[2:]] == [
         ["4.00", "3.00", "0.00", "7.00"],
         ["5.00", "0.00", "1.50", "6.50"],
     ]
+
+
+def test_a_busy_machine_is_named() -> None:
+    """Two threads that had the arithmetic of 1.5 cores are told of; 1.9 pass."""
+    lines = report.rate_table([record(), record(cores=1.5)])
+    assert lines[-1].startswith("BUSY MACHINE: in 1 of 2 lines")
+    assert not any("BUSY" in line for line in report.rate_table([record()]))
 
 
 def test_levels_that_the_cpu_lacks_are_left_out(

@@ -118,18 +118,28 @@ def measure_case(
 ) -> dict[str, Any]:
     """Times one input; returns its record. ``seconds`` is for each of three groups of rounds."""
     work = make_workload(given, formation)
-    peak = peak_flops()
+    peak, peak_of_one = peak_flops(), peak_of_one_thread(threads)
     times = least_times(work, seconds)
     rounds: list[dict[str, float]] = repeat(lambda: time_stages(work.step), seconds / 2)
-    peak = max(peak, peak_flops())
+    peak, peak_of_one = max(peak, peak_flops()), max(peak_of_one, peak_of_one_thread(threads))
     stages = {name: min(stages[name] for stages in rounds) for name in rounds[0]}
     return {
         **identity(case, given, formation, threads),
         **times,
         "forward_backward_ms": times["forward_ms"] + times["backward_ms"],
         "stages_ms": stages,
+        "cores": peak / peak_of_one,
         **rate_figures(counts_of(work), stages, threads, peak),
     }
+
+
+def peak_of_one_thread(threads: int) -> float:
+    """Returns the peak with one thread; afterwards there are ``threads`` again."""
+    native.set_num_threads(1)
+    try:
+        return peak_flops()
+    finally:
+        native.set_num_threads(threads)
 
 
 def identity(case: str, given: BenchInput, formation: str, threads: int) -> dict[str, Any]:

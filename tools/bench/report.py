@@ -15,6 +15,9 @@ TARGET_THREADS = 2
 # OpenSplat 1.2.0, forward + backward, two AVX-512 cores, best of clean runs: ../shared/bench/README.md.
 OPENSPLAT_MS = {"c10k_256": 86.0, "c50k_512": 586.0, "c200k_800": 1712.0}
 
+CORES_LEAST = 0.9
+"""Share of the threads that must have had a core each, or the machine was busy with something else."""
+
 KEY_HEAD = f"{'input':10} {'formation':9} {'isa':4} {'threads':>7}"
 TIME_HEAD = f"{KEY_HEAD} {'forward':>9} {'backward':>9} {'f + b':>9} {'step':>9}   ms"
 
@@ -44,7 +47,7 @@ def rate_table(records: list[Record]) -> list[str]:
         f"faster than plain torch forward + backward are on {one['reference_splats']} splats, "
         f"{one['reference_size_px']} x {one['reference_size_px']} px (it has no tiles: each splat over the whole image).",
         f"{KEY_HEAD} {'evaluated':>10} {'blended':>8} {'ns f':>7} {'ns b':>7} {'peak f':>7} {'peak b':>7} "
-        f"{'GFLOP/s':>8} {'x torch':>8}",
+        f"{'GFLOP/s':>8} {'cores':>6} {'x torch':>8}",
     ]
     for record in records:
         blended = record["blended_pixel_pairs"] / record["evaluated_pixel_pairs"]
@@ -52,7 +55,13 @@ def rate_table(records: list[Record]) -> list[str]:
             f"{_key(record)} {record['evaluated_pixel_pairs'] / 1e6:8.2f} M {blended:8.0%} "
             f"{record['forward_ns_per_pair']:7.3f} {record['backward_ns_per_pair']:7.3f} "
             f"{record['forward_share_of_peak']:7.1%} {record['backward_share_of_peak']:7.1%} "
-            f"{record['peak_gflops']:8.1f} {record['reference_ratio']:8.0f}"
+            f"{record['peak_gflops']:8.1f} {record['cores']:6.2f} {record['reference_ratio']:8.0f}"
+        )
+    busy = [record for record in records if record["cores"] < CORES_LEAST * record["threads"]]
+    if busy:
+        lines.append(
+            f"BUSY MACHINE: in {len(busy)} of {len(records)} lines the threads did not have a core each (`cores`: the "
+            "peak over that of one thread)."
         )
     return lines
 
