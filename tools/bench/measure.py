@@ -22,10 +22,9 @@ ROUNDS_LEAST = 3
 
 # Additions and multiplications of one evaluated pixel-splat pair with three channels, counted in the sources; a fused
 # multiply-add is two, and so is what the peak is measured with. Not counted, though they take the same units: minima,
-# maxima, comparisons, selections, integer work, the estimate of a reciprocal, and all that is once a pair and not a pixel.
-# The compiled inner loops for AVX-512 have as many: 11 fused and 9 other instructions, and 20 fused and 16.
-#   both: Footprint::evaluate    dx, dy 2; u 3; v 1                                                   6
-#         raw_alpha              log2_opacity - u u - v v                                             4
+# comparisons, selections, integer work, the estimate of a reciprocal, and all that is once a pair and not a pixel.
+#   both: Footprint::offsets     dx, dy 2; u 3; v 1                                                   6
+#         drawn_alpha            log2_opacity - u u - v v                                             4
 #         Simd::exp2             x + M, - M, x - : 3; five multiply-adds 10                          13
 #         blend                  alpha T, T -                                                         2
 #   forward: blend_block         three sums += weight feature                                         6
@@ -33,6 +32,8 @@ ROUNDS_LEAST = 3
 #                                behind - weight own                                                  2
 #                                g u, g v 2; sums of g, gu, gv 3; of guu, guv, gvv 6                 11
 #         log_alpha_gradient     reciprocal's Newton step 4; own - behind r 2; weight * 1             7
+# The compiled inner loops for AVX-512 have 23 + 8 and 23 + 39: the backward makes the offsets twice, 6 that are no progress
+# and so are left out here.
 FLOPS_SHARED = 6 + 4 + 13 + 2
 FLOPS_FORWARD = FLOPS_SHARED + 6
 FLOPS_BACKWARD = FLOPS_SHARED + 11 + 2 + 11 + 7
