@@ -44,7 +44,7 @@ wheel: setup-engine ## build the engine's wheel for this platform: dist/*.whl
 extension: setup-engine ## build the zip that Blender installs: dist/splatfit-*.zip
 	$(ENGINE) tools/build_extension $(ARGS)
 
-bench: setup-engine ## time the rasterizer on the three standard inputs
+bench: setup-engine ## time the engine on the standard inputs (5 minutes); ARGS="--growth out/growth.png --memory"
 	$(ENGINE) tools/bench/kernels $(ARGS)
 
 clean: ## remove what was built and written, but not the environments

@@ -25,6 +25,7 @@ def checks() -> dict[str, list[str]]:
         "format": [python, "-m", "ruff", "format", "--check", "."],
         "types": [python, "-m", "mypy"],
         "types of tools": [python, "-m", "mypy", *TYPED_TOOLS],
+        "types of the benchmark": [python, "-m", "mypy", *BENCH_MODULES],
         "C++ format": [str(ENGINE / "clang-format"), "--dry-run", "--Werror", *cpp],
         "architecture": [
             python,
@@ -39,6 +40,7 @@ def checks() -> dict[str, list[str]]:
 
 
 CPP_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+BENCH_MODULES = ["-m", "tools.bench.command", "-m", "tools.bench.measure"]  # they import the others
 TYPED_TOOLS = ["tools/setup_env.py", "tools/run_tests.py", "tools/check.py"]
 
 

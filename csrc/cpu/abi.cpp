@@ -1,6 +1,7 @@
 // Error text and memory behind the C ABI.
 #include "abi.h"
 
+#include <chrono>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +27,10 @@ int fail(Status status, const char* format, ...) {
     std::vsnprintf(last_error, sizeof last_error, format, arguments);
     va_end(arguments);
     return status;
+}
+
+int64_t now_ns() {
+    return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 #if defined(__linux__)

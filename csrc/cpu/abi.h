@@ -263,4 +263,35 @@ struct UpdateSplatsArgs {
     T* second_sh;
 };
 
+// For measuring: what a forward did. The index of each count in RasterCountsArgs::counts.
+enum RasterCount : int32_t {
+    COUNT_PAIRS,          // (splat, tile) pairs that binning made
+    COUNT_WORK,           // blocks evaluated + pairs visited, as the forward counted them
+    COUNT_LANES,          // pixels of a block
+    COUNT_BIN_NS,         // time of sorting and binning
+    COUNT_BLEND_NS,       // time of blending
+    COUNT_VISITED_PAIRS,  // pairs up to where all rays of their tile have ended; from a replay, as the next two
+    COUNT_BLOCKS,         // blocks evaluated
+    COUNT_BLENDED,        // (pixel, splat) pairs that were blended
+    RASTER_COUNTS
+};
+
+template <class T>
+struct RasterCountsArgs {
+    const void* context;  // of a forward with this scalar type; only read
+    int32_t replay;       // 0: the last three counts are 0; 1: they are made, at the cost of a forward
+    int32_t reserved;     // 0
+    int64_t* counts;      // out [RASTER_COUNTS]
+};
+
+// For measuring: multiply-adds at the rate of the arithmetic units, in registers, on all threads.
+template <class T>
+struct PeakFmaArgs {
+    int64_t rounds;  // of a thread: one multiply-add of each of its registers
+    T factor;        // of the multiply-adds; below 1 in magnitude, so that all numbers stay finite
+    T addend;
+    int64_t* operations;  // out [1] additions and multiplications of all threads
+    T* sum;               // out [1] of the registers of the first thread
+};
+
 }  // namespace splat

@@ -36,7 +36,9 @@
     X(ssim_bwd, SsimBwdArgs)                 \
     X(adam_step, AdamStepArgs)               \
     X(photometric_loss, PhotometricLossArgs) \
-    X(update_splats, UpdateSplatsArgs)
+    X(update_splats, UpdateSplatsArgs)       \
+    X(raster_counts, RasterCountsArgs)       \
+    X(peak_fma, PeakFmaArgs)
 
 namespace splat {
 
@@ -58,6 +60,9 @@ int thread_count();
 // Calls task(user, thread, threads) once for each thread in [0, threads), on as many threads, and waits for all.
 // One job at a time: callers on other threads wait. Inside a worker it runs the parts one after the other.
 void run_on_threads(int threads, void (*task)(void* user, int thread, int threads), void* user);
+
+// A clock that only goes forward, ns; a call costs some 50 ns.
+int64_t now_ns();
 
 // 64-byte aligned memory; null when there is none.
 void* allocate(size_t bytes);

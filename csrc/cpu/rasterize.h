@@ -41,7 +41,15 @@ static_assert(sizeof(Record<float>) == 64, "one cache line");
 
 // Slots of a CONTEXT_SAVED context.
 enum SavedSlot { SAVED_RECORDS, SAVED_TILE_STARTS, SAVED_PAIRS, SAVED_TILE_COSTS };
-enum SavedNumber { SAVED_COUNT, SAVED_WIDTH, SAVED_HEIGHT, SAVED_CHANNELS, SAVED_SCALAR_BYTES };
+enum SavedNumber {
+    SAVED_COUNT,
+    SAVED_WIDTH,
+    SAVED_HEIGHT,
+    SAVED_CHANNELS,
+    SAVED_SCALAR_BYTES,
+    SAVED_BIN_NS,   // time that sorting and binning took
+    SAVED_BLEND_NS  // time that blending took
+};
 
 // A splat in a tile. Mask and splat lie side by side: a scatter into tiles then writes to one place a tile, not to two.
 struct Pair {

@@ -116,11 +116,15 @@ int run_fwd(const RasterizeFwdArgs<T>& args) {
     numbers[SAVED_HEIGHT] = args.height;
     numbers[SAVED_CHANNELS] = args.channels;
     numbers[SAVED_SCALAR_BYTES] = sizeof(T);
+    const int64_t begin = now_ns();
     if (const int status = bin_splats(args, saved.get())) return status;
+    const int64_t binned = now_ns();
     with_channels(args.channels, [&](auto channels) {
         ForwardRaster<T, decltype(channels)::VALUE>{args, binned_view<T>(saved.get())}.run();
         return 0;
     });
+    numbers[SAVED_BIN_NS] = binned - begin;
+    numbers[SAVED_BLEND_NS] = now_ns() - binned;
     if (args.context) *args.context = saved.take();
     return STATUS_OK;
 }

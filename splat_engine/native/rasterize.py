@@ -129,6 +129,11 @@ class Rasterization:
         )
         self._context.own()
 
+    @property
+    def context_handle(self) -> int | None:
+        """The handle of what the forward left, for ``measure.raster_counts``; valid while this object lives."""
+        return self._context.handle
+
     def _shared(self) -> dict[str, int | None]:
         """The fields that forward and backward have in common."""
         height, width, channels = self.image.shape

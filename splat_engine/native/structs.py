@@ -229,6 +229,19 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("second_opacity_logits", "ptr"),
         ("second_sh", "ptr"),
     ],
+    "raster_counts": [
+        ("context", "ptr"),
+        ("replay", "i32"),
+        ("reserved", "i32"),
+        ("counts", "ptr"),
+    ],
+    "peak_fma": [
+        ("rounds", "i64"),
+        ("factor", "scalar"),
+        ("addend", "scalar"),
+        ("operations", "ptr"),
+        ("sum", "ptr"),
+    ],
 }
 
 

@@ -57,9 +57,17 @@ def make_input(count: int, size_px: int, seed: int = 1234) -> BenchInput:
     sh[:, 0] = (random.uniform(size=(count, 3)) - 0.5) / SH_C0
     sh[:, 1:] = 0.1 * random.normal(size=(count, 15, 3))
     cotangent = random.normal(size=(size_px, size_px, 3)) / (size_px * size_px * 3)
+    splats = Splats(_single(means), _single(log_scales), _single(quats), _single(opacity_logits), _single(sh))
+    return BenchInput(splats, camera_of(size_px), _single(cotangent))
+
+
+def _single(array: NDArray[np.float64]) -> NDArray[np.float32]:
+    return array.astype(np.float32)
+
+
+def camera_of(size_px: int) -> Camera:
+    """Returns the camera of an input, for a square image of ``size_px``."""
     focal_px = size_px / 2 / math.tan(FIELD_OF_VIEW_RAD / 2)
     pose = np.eye(4)
     pose[2, 3] = -CAMERA_DISTANCE
-    camera = Camera(size_px, size_px, focal_px, focal_px, size_px / 2, size_px / 2, pose)
-    splats = Splats(*(array.astype(np.float32) for array in (means, log_scales, quats, opacity_logits, sh)))
-    return BenchInput(splats, camera, cotangent.astype(np.float32))
+    return Camera(size_px, size_px, focal_px, focal_px, size_px / 2, size_px / 2, pose)

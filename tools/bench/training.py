@@ -1,0 +1,96 @@
+"""One training step of the engine, and its two halves: the only module of the benchmark that knows how the engine trains.
+
+Whoever changes how a step is made changes ``make_workload``; times, stages and memory are taken from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from splat_engine import native
+from splat_engine.fit.data import camera_tensors, view_tensors
+from splat_engine.fit.drawing import blend, draw, screen_gradients, screen_leaves
+from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.losses import fit_loss
+from splat_engine.fit.model import SplatState
+from splat_engine.fit.optimizer import Adam, Seen
+from splat_engine.formats.settings import FitSettings, OptimizerSettings
+from splat_engine.native.memory import keep_freed_memory
+from tools.bench.inputs import BenchInput
+
+STANDSTILL = OptimizerSettings(
+    means=1e-12, log_scales=1e-12, quats=1e-12, opacity_logits=1e-12, sh_dc=1e-12, sh_rest=1e-12
+)
+"""Rates too small to change a number: each step does the whole work, and the next one finds the same splats."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What the benchmark runs, on one input.
+
+    Attributes:
+        forward: From raw parameters to the image; what it returns keeps alive what the backward needs.
+        backward: From what ``forward`` returned and the input's cotangent to the gradient of every parameter.
+        step: A whole training step: forward, L1 and D-SSIM against a target, backward, Adam over all parameters.
+    """
+
+    forward: Callable[[], Any]
+    backward: Callable[[Any], None]
+    step: Callable[[], None]
+
+
+def set_up_process(threads: int) -> None:
+    """Sets the threads of the engine and of torch, and the allocator as the engine's own process does."""
+    keep_freed_memory()
+    native.set_num_threads(threads)
+    torch.set_num_threads(threads)
+
+
+def make_workload(given: BenchInput, formation_name: str, backend: str = "cpu") -> Workload:
+    """Prepares an input; the first step of what it returns also makes Adam's moments.
+
+    Args:
+        given: The splats, the camera and the cotangent.
+        formation_name: "blender" or "classic".
+        backend: "cpu" or "reference".
+    """
+    formation = ImageFormation(formation_name)  # type: ignore[arg-type]
+    state = SplatState.from_splats(given.splats)
+    viewmat, intrinsics = camera_tensors(given.camera)
+    cotangent, background = torch.from_numpy(given.image_cotangent), torch.zeros(3)
+
+    leaves = {name: value.detach().requires_grad_() for name, value in state.params.items()}
+
+    def forward() -> Any:
+        return draw(
+            leaves, viewmat, intrinsics, given.camera, formation, background=background, backend=backend
+        )
+
+    def backward(drawn: Any) -> None:
+        torch.autograd.grad([drawn.blended], list(leaves.values()), [cotangent])
+
+    # The target is the drawing's mirror image: as smooth as a view, and different wherever there is something.
+    with torch.no_grad():
+        drawn = forward()
+    view = view_tensors(given.camera, drawn.blended.flip(1).clamp(0, 1), drawn.alpha.flip(1))
+    del drawn
+    adam = Adam(STANDSTILL, formation, extent=1.0, steps=10**6, backend=backend)
+    fit = FitSettings()
+    count = 0
+
+    def step() -> None:
+        nonlocal count
+        count += 1
+        screen = screen_leaves(state.params, viewmat, intrinsics, given.camera, formation, backend=backend)
+        drawn = blend(screen, given.camera, background=background, backend=backend)
+        loss, _ = fit_loss(
+            drawn, view, background, formation, fit, extent=1.0, geometry_share=1.0, backend=backend
+        )
+        gradients = screen_gradients(loss, screen)
+        adam.step(state, Seen(gradients, screen.projected.radii, viewmat, intrinsics, given.camera), count)
+
+    return Workload(forward, backward, step)
