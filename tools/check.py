@@ -39,7 +39,7 @@ def checks() -> dict[str, list[str]]:
 
 
 CPP_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
-TYPED_TOOLS = ["tools/setup_env.py", "tools/run_tests.py", "tools/check.py"]
+TYPED_TOOLS = ["tools/setup_env.py", "tools/run_tests.py", "tools/check.py", "tools/test_sanitizers"]
 
 
 def main() -> int:
