@@ -16,7 +16,8 @@ from splat_engine import native
 Array = NDArray[np.floating]
 SH_COEFFICIENTS, SH_DEGREE = 9, 2
 CHANNELS = 3
-ADAM = {"rate1": 0.1, "beta2": 0.99, "rate2": 0.01, "eps": 1e-8, "step_size": 0.01, "inverse_root": 1.5}
+ADAM = {"rate1": 0.1, "beta2": 0.99, "rate2": 0.01, "eps": 1e-8, "inverse_root": 1.5}
+PARAMETERS = ("means", "log_scales", "quats_wxyz", "opacity_logits", "sh")
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,12 @@ class Calls:
         """Add inputs, cast to the scene's type."""
         self.arrays |= {name: np.ascontiguousarray(array, self.case.dtype) for name, array in arrays.items()}
 
+    def put_changing(self, prefix: str, **arrays: Array) -> str:
+        """Add copies of arrays that an op will change; returns them as `call` takes them."""
+        self.put(**{prefix + name: array.copy() for name, array in arrays.items()})
+        self.outputs += [prefix + name for name in arrays]
+        return " ".join(f"{name}={prefix}{name}" for name in arrays)
+
     def call(
         self, op: str, inputs: str, outputs: dict[str, tuple[int, ...]], prefix: str = "", **numbers: object
     ) -> None:
@@ -92,8 +99,10 @@ def run_all(case: Case) -> Calls:
     put_scene(calls)
     forward(calls)
     compare(calls)
+    photometric(calls)
     backward(calls)
     adam(calls)
+    update(calls)
     return calls
 
 
@@ -114,6 +123,7 @@ def put_scene(calls: Calls) -> None:
         intrinsics=np.array([focal_px, focal_px, case.width / 2, case.height / 2]),
         background=random.uniform(0, 1, CHANNELS),
         target=random.uniform(0, 1, (case.height, case.width, CHANNELS)),
+        target_alpha=random.uniform(0, 1, (case.height, case.width)),
         v_alpha=random.normal(size=(case.height, case.width)),
         v_depths=random.normal(size=case.count),
         v_normals=random.normal(size=(case.count, 3)),
@@ -184,6 +194,26 @@ def compare(calls: Calls) -> None:
         calls.call("ssim_bwd", inputs, {"v_image": shape}, prefix, **sizes)
 
 
+def photometric(calls: Calls) -> None:
+    """The loss of the training step with its gradient: every pixel as sRGB, then two thirds of them as they are."""
+    case = calls.case
+    counted = np.arange(case.height * case.width, dtype=np.uint8) % 3
+    weights = {"l1_weight": 0.8, "ssim_weight": 0.2, "mse_weight": 0.1, "alpha_weight": 0.3}
+    for encode in (1, 0):
+        gradients = {"v_image": (case.height, case.width, CHANNELS), "v_alpha": (case.height, case.width)}
+        calls.call(
+            "photometric_loss",
+            "image alpha target target_alpha background",
+            {"figures": (5,), **gradients},
+            f"photometric{encode}_",
+            height=case.height,
+            width=case.width,
+            encode=encode,
+            valid=None if encode else counted.ctypes.data,
+            **weights,
+        )
+
+
 def backward(calls: Calls) -> None:
     """From gradients on the screen to those of the splats and of the camera."""
     case, count = calls.case, calls.case.count
@@ -214,12 +244,9 @@ def adam(calls: Calls) -> None:
     """One step of the colours with their gradient: all rows, then every third."""
     count, row_size = calls.case.count, SH_COEFFICIENTS * 3
     visible = (np.arange(count) % 3 == 0).astype(np.uint8)
+    sh = calls.arrays["sh"]
     for prefix, mask in (("all_", None), ("sparse_", visible)):
-        state = {f"{prefix}{name}": calls.arrays["sh"].copy() for name in ("parameter", "exp_avg")}
-        state[f"{prefix}exp_avg_sq"] = np.square(calls.arrays["sh"])
-        calls.put(**state)
-        calls.outputs += state
-        fields = f"parameter={prefix}parameter exp_avg={prefix}exp_avg exp_avg_sq={prefix}exp_avg_sq"
+        fields = calls.put_changing(prefix, parameter=sh, exp_avg=sh, exp_avg_sq=np.square(sh))
         calls.call(
             "adam_step",
             f"gradient=sh_v_sh {fields}",
@@ -227,7 +254,27 @@ def adam(calls: Calls) -> None:
             rows=count,
             row_size=row_size,
             visible=None if mask is None else mask.ctypes.data,
+            step_size=0.01,
             **ADAM,
+        )
+
+
+def update(calls: Calls) -> None:
+    """One step of all parameters from the gradients on the screen: all splats, then those that a pixel saw."""
+    state = {}
+    for name in PARAMETERS:
+        value = calls.arrays[name]
+        state |= {name: value, f"first_{name}": value, f"second_{name}": np.square(value)}
+    seen = "v_means2d v_conics v_opacities v_colors=v_features"  # 0 for splats that no pixel saw
+    steps = {f"step_{name}": 0.01 for name in (*PARAMETERS, "sh_constant")}
+    for sparse, gradients in ((0, f"{seen} v_depths v_normals"), (1, seen)):
+        fields = calls.put_changing(f"update{sparse}_", **state)
+        calls.call(
+            "update_splats",
+            f"viewmat intrinsics radii {gradients} {fields}",
+            {},
+            sparse=sparse,
+            **(projection_numbers(calls.case) | colors_numbers(calls.case) | steps | ADAM),
         )
 
 

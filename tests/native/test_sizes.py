@@ -46,6 +46,8 @@ def test_any_size_and_thread_count(count: int, size: tuple[int, int], dtype: str
             assert relative_error(found, alone[name]) < (1e-5 if dtype == "float32" else 1e-13), name
     if count >= 777:
         assert alone["alpha"].max() > 0.05
+        left_alone = (alone["update1_means"] == alone["means"]).all(axis=1)
+        assert left_alone.any() and not left_alone.all()
         assert all(
             alone[name].any() for name in ("v_conics", "ssim0_v_image", "v_means", "v_viewmat", "sh_v_sh")
         )
