@@ -10,10 +10,10 @@ export PYTHONPATH := $(CURDIR)
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-engine demo demo-short test check format wheel extension bench clean
+.PHONY: help setup setup-engine demo demo-short test test-sanitizers check format wheel extension bench clean
 
 help: ## list these targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## make .venv/engine, .venv/blender, .venv/blender-lts and the native library (quick when they stand)
 	@$(PYTHON) tools/setup_env.py
@@ -29,6 +29,9 @@ demo-short: setup ## the same with few views and steps: out/demo-short (about a 
 
 test: setup ## run every test: engine, both Blenders, end to end. One of them: make test ARGS="engine -k ply"
 	@$(PYTHON) tools/run_tests.py $(ARGS)
+
+test-sanitizers: setup-engine ## the kernels' tests under address, undefined-behaviour and thread sanitizers (g++, Linux)
+	@$(PYTHON) tools/test_sanitizers $(ARGS)
 
 check: setup-engine ## lint, types, format and architecture, as CI does
 	@$(PYTHON) tools/check.py

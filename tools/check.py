@@ -41,7 +41,7 @@ def checks() -> dict[str, list[str]]:
 
 CPP_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 BENCH_MODULES = ["-m", "tools.bench.command", "-m", "tools.bench.measure"]  # they import the others
-TYPED_TOOLS = ["tools/setup_env.py", "tools/run_tests.py", "tools/check.py"]
+TYPED_TOOLS = ["tools/setup_env.py", "tools/run_tests.py", "tools/check.py", "tools/test_sanitizers"]
 
 
 def main() -> int:

@@ -1,11 +1,16 @@
 // The store of free contexts, so that a training loop does not ask the system for the same memory at each step.
 #include "context.h"
 
+#include <cstring>
 #include <mutex>
 #include <new>
 
 #include "kernels.h"
 #include "services.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace splat {
 namespace {
@@ -14,6 +19,24 @@ constexpr int KEPT = 4;  // more than a training step has in flight; the rest is
 std::mutex store_mutex;
 Context* store[CONTEXT_KINDS][KEPT];
 int stored[CONTEXT_KINDS];
+
+// AddressSanitizer (tools/test_sanitizers) knows the blocks that the system gave; these two tell it what in them a kernel
+// may touch. Otherwise they do nothing.
+#if defined(__SANITIZE_ADDRESS__)
+void reveal(void* memory, size_t bytes, size_t size) {
+    ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
+    ASAN_POISON_MEMORY_REGION(static_cast<char*>(memory) + bytes, size - bytes);
+}
+// The old contents become NaN, and -1 as an integer.
+void hide(void* memory, size_t size) {
+    ASAN_UNPOISON_MEMORY_REGION(memory, size);
+    if (memory) std::memset(memory, 0xff, size);
+    ASAN_POISON_MEMORY_REGION(memory, size);
+}
+#else
+void reveal(void*, size_t, size_t) {}
+void hide(void*, size_t) {}
+#endif
 
 void destroy(Context* context) {
     for (void* memory : context->memory) deallocate(memory);
@@ -34,6 +57,7 @@ Context* context_acquire(ContextKind kind) {
 
 void context_release(Context* context) {
     if (!context) return;
+    for (int slot = 0; slot < CONTEXT_BUFFERS; ++slot) hide(context->memory[slot], context->bytes[slot]);
     {
         std::lock_guard<std::mutex> lock(store_mutex);
         int& count = stored[context->kind];
@@ -46,11 +70,13 @@ void context_release(Context* context) {
 }
 
 void* context_reserve(Context* context, int slot, size_t bytes) {
-    if (context->bytes[slot] >= bytes && context->memory[slot]) return context->memory[slot];
-    deallocate(context->memory[slot]);
-    const size_t wanted = bytes + bytes / 4 + 64;  // a little more: pair counts vary from view to view
-    context->memory[slot] = allocate(wanted);
-    context->bytes[slot] = context->memory[slot] ? wanted : 0;
+    if (context->bytes[slot] < bytes || !context->memory[slot]) {
+        deallocate(context->memory[slot]);
+        const size_t wanted = bytes + bytes / 4 + 64;  // a little more: pair counts vary from view to view
+        context->memory[slot] = allocate(wanted);
+        context->bytes[slot] = context->memory[slot] ? wanted : 0;
+    }
+    if (context->memory[slot]) reveal(context->memory[slot], bytes, context->bytes[slot]);
     return context->memory[slot];
 }
 

@@ -92,6 +92,7 @@ template <class Args>
 int run(int (*KernelTable::*entry)(const Args&), const Args* args) {
     if (!args) return fail(STATUS_BAD_ARGUMENT, "the argument structure is null");
     if (!table()) return fail(STATUS_UNSUPPORTED, "this CPU is older than x86-64-v2 (SSE 4.2)");
+    const HeldThreadCount one_count;
     return (table()->*entry)(*args);
 }
 

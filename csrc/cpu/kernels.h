@@ -54,7 +54,7 @@ struct KernelTable {
 // Sets the calling thread's error text (printf format) and returns `status`, so: `return fail(STATUS_..., "...")`.
 int fail(Status status, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
-// Number of threads that parallel work uses, as set by splat_set_num_threads.
+// Number of threads that parallel work uses, as set by splat_set_num_threads. It does not change during a call.
 int thread_count();
 
 // Calls task(user, thread, threads) once for each thread in [0, threads), on as many threads, and waits for all.

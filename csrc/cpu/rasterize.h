@@ -30,7 +30,7 @@ struct TileShape {
 
 // Everything the inner loops need of one splat: 16 scalars, one cache line in float.
 template <class T>
-struct alignas(16 * sizeof(T)) Record {
+struct alignas(64) Record {
     T mean_x, mean_y;  // px
     T u_x, u_y, v_y;   // conic factor (blend.h)
     T log2_opacity;

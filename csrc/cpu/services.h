@@ -1,4 +1,4 @@
-// What the baseline translation units share with each other (not with kernels): export macro.
+// What the baseline translation units share with each other (not with kernels): export macro, held thread count.
 #pragma once
 
 #if defined(_WIN32)
@@ -10,3 +10,17 @@
 #ifndef SPLAT_BUILD_ID
 #define SPLAT_BUILD_ID ""
 #endif
+
+namespace splat {
+
+// While one lives, thread_count() gives its thread one and the same number, whatever other threads set: kernels size
+// memory by the count and split work by it later.
+class HeldThreadCount {
+  public:
+    HeldThreadCount();
+    ~HeldThreadCount();
+    HeldThreadCount(const HeldThreadCount&) = delete;
+    HeldThreadCount& operator=(const HeldThreadCount&) = delete;
+};
+
+}  // namespace splat

@@ -36,6 +36,7 @@ inline void relax() {
 }
 
 thread_local bool inside_job = false;
+thread_local int held_threads = 0;  // of the call that this thread is in; 0 outside of calls
 
 class Pool {
   public:
@@ -132,11 +133,15 @@ Pool& pool() {
 }  // namespace
 
 int thread_count() {
+    if (held_threads > 0) return held_threads;
     const int chosen = chosen_threads.load(std::memory_order_relaxed);
     if (chosen > 0) return chosen;
     const int cores = int(std::thread::hardware_concurrency());
     return cores < 1 ? 1 : cores < MAX_THREADS ? cores : MAX_THREADS;
 }
+
+HeldThreadCount::HeldThreadCount() { held_threads = thread_count(); }
+HeldThreadCount::~HeldThreadCount() { held_threads = 0; }
 
 void run_on_threads(int threads, void (*task)(void*, int, int), void* user) {
     if (threads <= 1 || inside_job) {
