@@ -18,13 +18,16 @@ def checks() -> dict[str, list[str]]:
     """Returns name to command."""
     python = str(ENGINE / "python")
     cpp = sorted(
-        str(path.relative_to(ROOT)) for path in (ROOT / "csrc").rglob("*") if path.suffix in CPP_SUFFIXES
+        str(path.relative_to(ROOT))
+        for folder in ("csrc", "tools")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in CPP_SUFFIXES
     )
     return {
         "lint": [python, "-m", "ruff", "check", "."],
         "format": [python, "-m", "ruff", "format", "--check", "."],
         "types": [python, "-m", "mypy"],
-        "types of tools": [python, "-m", "mypy", *TYPED_TOOLS],
+        "types of tools": [python, "-m", "mypy", *MYPY_OF_TOOLS, *TYPED_TOOLS],
         "C++ format": [str(ENGINE / "clang-format"), "--dry-run", "--Werror", *cpp],
         "architecture": [
             python,
@@ -39,7 +42,18 @@ def checks() -> dict[str, list[str]]:
 
 
 CPP_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
-TYPED_TOOLS = ["tools/setup_env.py", "tools/run_tests.py", "tools/check.py"]
+MYPY_OF_TOOLS = ["--explicit-package-bases", "--scripts-are-modules"]
+TYPED_TOOLS = [
+    "tools/setup_env.py",
+    "tools/run_tests.py",
+    "tools/check.py",
+    "tools/library_file.py",
+    "tools/wheels.py",
+    "tools/smoke.py",
+    "tools/build_extension",
+    "tools/build_wheels",
+    "tools/test_wheels",
+]
 
 
 def main() -> int:

@@ -333,15 +333,14 @@ def _link_flags(compiler: Compiler, target: Target, objects: Path) -> list[str]:
         script = objects / "exports.map"
         script.write_text("{ global: splat_*; local: *; };\n")
         flags.append(f"-Wl,--version-script={script}")
+    elif target.system == "win32" and compiler.is_zig:
+        flags.append("-Wl,/Brepro")  # a fingerprint in place of the date: the same sources give the same file
     elif target.system == "darwin":
         flags.append(f"-Wl,-install_name,@rpath/{library_file(objects, target).name}")
     return flags
 
 
-def _link(
-    compiler: Compiler, units: list[Unit], library: Path, extra: list[str], objects: Path, target: Target
-) -> None:
-    command = [*compiler.command, *extra, *_link_flags(compiler, target, objects)]
+def _link(command: list[str], units: list[Unit], library: Path, objects: Path, target: Target) -> None:
     # Under its own name, since Windows and macOS write it into the file, and where what else the linker makes
     # (import library, debug database) goes away.
     with tempfile.TemporaryDirectory(dir=objects) as directory:
@@ -388,9 +387,10 @@ def build(
     units = plan(compiler, objects, extra, root, target)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         compiled = list(pool.map(_compile, units))
-    if any(compiled) or not library.is_file() or not _linked_from(objects, library, units):
-        _link(compiler, units, library, extra, objects, target)
-        _link_stamp(objects).write_text(_link_text(library, units))
+    flags = [*extra, *_link_flags(compiler, target, objects)]
+    if any(compiled) or not library.is_file() or not _linked_from(objects, library, units, flags):
+        _link([*compiler.command, *flags], units, library, objects, target)
+        _link_stamp(objects).write_text(_link_text(library, units, flags))
     logger.info("%s: %d of %d units compiled", library, sum(compiled), len(units))
     return library
 
@@ -399,13 +399,13 @@ def _link_stamp(objects: Path) -> Path:
     return objects / "library.stamp"
 
 
-def _link_text(library: Path, units: list[Unit]) -> str:
-    return "\n".join([str(library), str(library.stat().st_mtime_ns), *(unit.stamp for unit in units)])
+def _link_text(library: Path, units: list[Unit], flags: list[str]) -> str:
+    return "\n".join([str(library), str(library.stat().st_mtime_ns), *flags, *(unit.stamp for unit in units)])
 
 
-def _linked_from(objects: Path, library: Path, units: list[Unit]) -> bool:
+def _linked_from(objects: Path, library: Path, units: list[Unit], flags: list[str]) -> bool:
     stamp = _link_stamp(objects)
-    return stamp.is_file() and stamp.read_text() == _link_text(library, units)
+    return stamp.is_file() and stamp.read_text() == _link_text(library, units, flags)
 
 
 def main(arguments: list[str] | None = None) -> int:
