@@ -40,6 +40,14 @@ class LibraryFacts:
     own_name: str
     signed: bool = False
 
+    def __str__(self) -> str:
+        system = {"linux": "glibc", "win32": "Windows", "darwin": "macOS"}[self.system]
+        least = ".".join(str(part) for part in self.least_system)
+        if any(name.startswith("api-ms-win-crt-") for name in self.needs):
+            least = "10"  # the first that has this C runtime, whatever the header says
+        signed = ", signed" if self.signed else ""
+        return f"{self.machine}, {len(self.exports)} exports, {system} {least} or newer{signed}"
+
 
 def read_library(data: bytes) -> LibraryFacts:
     """Read a shared library.

@@ -158,9 +158,9 @@ void run_rasterize(Library& library, Report& report) {
     for (int i = 0; i < COUNT; ++i) {
         means2d[2 * i] = T(random.next(-0.1, 1.1) * WIDTH);
         means2d[2 * i + 1] = T(random.next(-0.1, 1.1) * HEIGHT);
-        conics[3 * i] = T(random.next(0.1, 1.5));
-        conics[3 * i + 2] = T(random.next(0.1, 1.5));
-        conics[3 * i + 1] = T(random.next(-0.09, 0.09));
+        conics[3 * i] = T(random.next(0.3, 2));
+        conics[3 * i + 2] = T(random.next(0.3, 2));
+        conics[3 * i + 1] = T(random.next(-0.25, 0.25));
     }
     const auto opacities = random.array<T>(COUNT, 0, 1), depths = random.array<T>(COUNT, 1, 2);
     const auto features = random.array<T>(COUNT * CHANNELS, -0.5, 1.5);

@@ -87,6 +87,7 @@ def test_what_a_library_says_of_itself(libraries: dict[str, bytes], name: str) -
     assert facts.needs == {needs}
     assert (facts.least_system, facts.own_name) == (least, own_name)
     assert facts.signed == (name == "macos-arm64")
+    assert str(facts).startswith(f"{target.machine}, {len(facts.exports)} exports, ")
 
 
 def test_a_changed_page_breaks_the_signature(libraries: dict[str, bytes]) -> None:
