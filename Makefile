@@ -3,14 +3,15 @@ PYTHON ?= python3
 ENGINE := .venv/engine/bin/python
 BLENDER := .venv/blender/bin/python
 ARGS ?=
-SOURCES_CPP = $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+SOURCES_CPP = $(shell find csrc tools -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 # The clone's own modules, for scripts in tools that Blender's Python runs. Spinning threads of a torch
 # that waits would slow whatever runs beside it threefold.
 export PYTHONPATH := $(CURDIR)
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-engine demo demo-short test test-sanitizers check format wheel extension bench clean
+.PHONY: help setup setup-engine demo demo-short test test-sanitizers check format wheel wheels extension extensions \
+	test-wheels bench clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,8 +45,18 @@ format: setup-engine ## put Python and C++ into the house's format
 wheel: setup-engine ## build the engine's wheel for this platform: dist/*.whl
 	$(ENGINE) -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
 
+wheels: setup-engine ## build wheels for every platform, here, and check them. Some of them: make wheels ARGS="windows-x64"
+	$(ENGINE) tools/build_wheels $(ARGS)
+
 extension: setup-engine ## build the zip that Blender installs: dist/splatfit-*.zip
 	$(ENGINE) tools/build_extension $(ARGS)
+
+extensions: setup-engine ## build the zips for every platform
+	$(ENGINE) tools/build_extension --platform all $(ARGS)
+
+test-wheels: setup-engine ## build all wheels, run what this machine can run of them (qemu-user, Wine) and compare
+	$(ENGINE) tools/build_wheels
+	$(ENGINE) tools/test_wheels $(ARGS)
 
 bench: setup-engine ## time the engine on the standard inputs (5 minutes); ARGS="--growth out/growth.png --memory"
 	$(ENGINE) tools/bench/kernels $(ARGS)

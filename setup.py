@@ -1,17 +1,21 @@
 """Compiles the native library into the package: what pyproject.toml cannot say.
 
 The wheel's tag is ``py3-none-<platform>``: the library is reached through ctypes, so one wheel serves every Python. The
-version is that of blender_manifest.toml, the one place where it stands.
+version is that of blender_manifest.toml, the one place where it stands. With SPLAT_TARGET in the environment the wheel is
+for another platform than this one (splat_engine/native/build.py has the names).
 """
 
 from __future__ import annotations
 
 import importlib.util
 import logging
+import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
@@ -47,20 +51,32 @@ def manifest_version() -> str:
     return found.group(1)
 
 
+def target() -> Any:
+    """The platform that the wheel is for."""
+    builder = load_builder()
+    return builder.target_named(os.environ.get(builder.TARGET_VARIABLE))
+
+
 class BuildNative(build_py):
     """Compiles the library: beside its sources for an editable install, into the wheel otherwise."""
 
     def run(self) -> None:
-        """Build the library, then copy the Python files."""
+        """Copy the Python files, then build the library.
+
+        What an earlier build left (another platform's library, a module that is gone) would be packed as well.
+        """
+        if not self.editable_mode:
+            shutil.rmtree(Path(self.build_lib) / "splat_engine", ignore_errors=True)
         super().run()
         logging.basicConfig(level=logging.INFO, format="%(message)s")
         builder = load_builder()
         directory = None if self.editable_mode else Path(self.build_lib).resolve() / "splat_engine" / "native"
-        builder.build(library=builder.library_file(directory))
+        wanted = builder.this_target() if self.editable_mode else target()
+        builder.build(library=builder.library_file(directory, wanted), target=wanted)
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:
         """All files of the package, with the library."""
-        library = load_builder().library_file(Path(self.build_lib) / "splat_engine" / "native")
+        library = load_builder().library_file(Path(self.build_lib) / "splat_engine" / "native", target())
         return [*super().get_outputs(include_bytecode), str(library)]
 
 
@@ -73,8 +89,8 @@ class PlatformWheel(bdist_wheel):
         self.root_is_pure = False
 
     def get_tag(self) -> tuple[str, str, str]:
-        """py3, no ABI, this platform."""
-        return "py3", "none", load_builder().wheel_platform()
+        """py3, no ABI, the platform."""
+        return "py3", "none", load_builder().wheel_platform(target=target())
 
 
 class SourcesIncluded(sdist):

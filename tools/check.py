@@ -18,13 +18,16 @@ def checks() -> dict[str, list[str]]:
     """Returns name to command."""
     python = str(ENGINE / "python")
     cpp = sorted(
-        str(path.relative_to(ROOT)) for path in (ROOT / "csrc").rglob("*") if path.suffix in CPP_SUFFIXES
+        str(path.relative_to(ROOT))
+        for folder in ("csrc", "tools")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in CPP_SUFFIXES
     )
     return {
         "lint": [python, "-m", "ruff", "check", "."],
         "format": [python, "-m", "ruff", "format", "--check", "."],
         "types": [python, "-m", "mypy"],
-        "types of tools": [python, "-m", "mypy", *TYPED_TOOLS],
+        "types of tools": [python, "-m", "mypy", *MYPY_OF_TOOLS, *TYPED_TOOLS],
         "types of the benchmark": [python, "-m", "mypy", *BENCH_MODULES],
         "C++ format": [str(ENGINE / "clang-format"), "--dry-run", "--Werror", *cpp],
         "architecture": [
@@ -41,7 +44,19 @@ def checks() -> dict[str, list[str]]:
 
 CPP_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 BENCH_MODULES = ["-m", "tools.bench.command", "-m", "tools.bench.measure"]  # they import the others
-TYPED_TOOLS = ["tools/setup_env.py", "tools/run_tests.py", "tools/check.py", "tools/test_sanitizers"]
+MYPY_OF_TOOLS = ["--explicit-package-bases", "--scripts-are-modules"]
+TYPED_TOOLS = [
+    "tools/setup_env.py",
+    "tools/run_tests.py",
+    "tools/check.py",
+    "tools/library_file.py",
+    "tools/wheels.py",
+    "tools/smoke.py",
+    "tools/build_extension",
+    "tools/build_wheels",
+    "tools/test_sanitizers",
+    "tools/test_wheels",
+]
 
 
 def main() -> int:

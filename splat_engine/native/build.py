@@ -3,7 +3,8 @@
 Only what changed is compiled again. Every ``*_kernel.cpp`` is compiled once for each instruction set of the
 architecture (x86-64-v2, v3, v4; one baseline elsewhere), every other ``.cpp`` once for the oldest CPU; the library picks
 at run time. The compiler is, in this order: the command in the environment variable CXX; clang as it comes with the
-Python package ziglang (1.3 to 1.7 times faster code than g++ 12); c++, g++ or clang++ on the PATH.
+Python package ziglang (1.3 to 1.7 times faster code than g++ 12); c++, g++ or clang++ on the PATH. zig also builds for
+every other platform in TARGETS (``--target windows-x64``).
 
 Standard library only, and no import of the package: setup.py runs this file in an environment without numpy.
 """
@@ -22,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,10 +36,68 @@ FLAGS = (
     "-fno-trapping-math -fno-signed-zeros -Wall -Wextra -Wno-psabi -pthread"
 ).split()
 KERNEL_FLAGS = "-fno-exceptions -fno-rtti".split()
+HIDDEN_NEW_FLAGS = "-DSPLAT_HIDDEN_NEW -fvisibility-global-new-delete=force-hidden".split()
+"""For macOS by zig alone; csrc/cpu/hidden_new.cpp says why."""
 OBJECT_VERSION = "1"
 """Part of every fingerprint; raise it when the way of building changes."""
 LEAST_GLIBC = "2.17"
 """The glibc that zig links against on Linux: the library then runs on every distribution since 2014 (manylinux2014)."""
+LEAST_MACOS = "11.0"
+"""The macOS that zig links against: the first for Apple's own processors."""
+TARGET_VARIABLE = "SPLAT_TARGET"
+"""Environment variable: the platform that setup.py packs a wheel for, a name in TARGETS; default this machine's."""
+
+
+class Target(NamedTuple):
+    """A platform that the library is built for.
+
+    Attributes:
+        system: as in sys.platform: "linux", "win32" or "darwin".
+        machine: "x86_64" or "aarch64".
+    """
+
+    system: str
+    machine: str
+
+    @property
+    def name(self) -> str:
+        """Blender's name of the platform, such as "macos-arm64"."""
+        system = {"win32": "windows", "darwin": "macos"}.get(self.system, self.system)
+        machine = {"x86_64": "x64", "aarch64": "arm64"}.get(self.machine, self.machine)
+        return f"{system}-{machine}"
+
+    @property
+    def zig(self) -> str:
+        """zig's name of the platform, with the oldest system that the library shall run on."""
+        systems = {
+            "linux": f"linux-gnu.{LEAST_GLIBC}",
+            "darwin": f"macos.{LEAST_MACOS}",
+            "win32": "windows-gnu",
+        }
+        return f"{self.machine}-{systems[self.system]}"
+
+    @property
+    def wheel_tag(self) -> str:
+        """Platform tag of a wheel with the library as zig builds it."""
+        arm = self.machine == "aarch64"
+        return {
+            "linux": f"manylinux_{LEAST_GLIBC.replace('.', '_')}_{self.machine}",
+            "darwin": f"macosx_{LEAST_MACOS.replace('.', '_')}_{'arm64' if arm else self.machine}",
+            "win32": "win_arm64" if arm else "win_amd64",
+        }[self.system]
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("linux", "x86_64"),
+        Target("linux", "aarch64"),
+        Target("win32", "x86_64"),
+        Target("darwin", "aarch64"),
+        Target("darwin", "x86_64"),
+    )
+}
+"""Every platform that there are wheels for, by name."""
 
 
 class InstructionSet(NamedTuple):
@@ -69,10 +129,11 @@ def source_root() -> Path:
     return package_directory().parent.parent / "csrc"
 
 
-def library_file(directory: Path | None = None) -> Path:
-    """Path of the library for this platform."""
-    suffix = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
-    prefix = "" if sys.platform == "win32" else "lib"
+def library_file(directory: Path | None = None, target: Target | None = None) -> Path:
+    """Path of the library for a platform, default this one."""
+    system = (target or this_target()).system
+    suffix = {"darwin": ".dylib", "win32": ".dll"}.get(system, ".so")
+    prefix = "" if system == "win32" else "lib"
     return (directory or package_directory()) / f"{prefix}splat_cpu{suffix}"
 
 
@@ -82,9 +143,28 @@ def machine() -> str:
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
 
-def instruction_sets() -> list[InstructionSet]:
-    """The compilations of the kernels for this architecture, oldest CPU first."""
-    if machine() != "x86_64":
+def this_target() -> Target:
+    """The platform that this Python runs on."""
+    return Target(sys.platform, machine())
+
+
+def target_named(name: str | None) -> Target:
+    """The platform of a name in TARGETS; None or an empty name means this one.
+
+    Raises:
+        BuildError: there is none of that name.
+    """
+    here = this_target()
+    if not name or name == here.name:
+        return here
+    if name not in TARGETS:
+        raise BuildError(f"There is no platform {name!r}; choose one of {', '.join(TARGETS)}.")
+    return TARGETS[name]
+
+
+def instruction_sets(target: Target | None = None) -> list[InstructionSet]:
+    """The compilations of the kernels for a platform (default this one), oldest CPU first."""
+    if (target or this_target()).machine != "x86_64":
         return [InstructionSet("isa_base", (), "")]
     levels = {"isa_v2": "v2", "isa_v3": "v3", "isa_v4": "v4"}
     extra = {"v4": ("-mprefer-vector-width=512",)}
@@ -113,26 +193,32 @@ def find_compiler() -> Compiler:
     raise BuildError("No C++ compiler: set CXX, or `pip install ziglang`, or install g++ or clang++.")
 
 
-def zig_target() -> str:
-    """zig's name of this platform, with the oldest system that the library shall run on."""
-    system = {
-        "linux": f"linux-gnu.{LEAST_GLIBC}",
-        "darwin": "macos.11.0",
-        "win32": "windows-gnu",
-    }[sys.platform]
-    return f"{machine()}-{system}"
+def check_compiler(compiler: Compiler, target: Target) -> None:
+    """Refuse a compiler that cannot build for a platform.
 
-
-def wheel_platform(compiler: Compiler | None = None) -> str:
-    """Platform tag of a wheel that carries the library built here.
-
-    zig links against an old glibc, which makes the wheel a manylinux one; other compilers link against the system's.
+    Raises:
+        BuildError: the platform is not this one, and the compiler is not zig.
     """
-    compiler = compiler or find_compiler()
-    if sys.platform == "linux" and compiler.is_zig:
-        return f"manylinux_{LEAST_GLIBC.replace('.', '_')}_{machine()}"
-    if sys.platform == "darwin" and compiler.is_zig:
-        return f"macosx_11_0_{'arm64' if machine() == 'aarch64' else machine()}"
+    if target != this_target() and not compiler.is_zig:
+        raise BuildError(
+            f"{' '.join(compiler.command)} builds for this machine alone. To build for {target.name}, unset CXX "
+            "and `pip install ziglang`."
+        )
+
+
+def wheel_platform(compiler: Compiler | None = None, target: Target | None = None) -> str:
+    """Platform tag of a wheel that carries the library built here for a platform, default this one.
+
+    zig links against an old system, so that the wheel is a manylinux one on Linux; other compilers link against this
+    machine's.
+
+    Raises:
+        BuildError: this compiler cannot build for that platform.
+    """
+    compiler, target = compiler or find_compiler(), target or this_target()
+    check_compiler(compiler, target)
+    if compiler.is_zig:
+        return target.wheel_tag
     return sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
 
@@ -157,10 +243,10 @@ def build_id(root: Path | None = None) -> str:
     return digest.hexdigest()[:16]
 
 
-def object_directory(compiler: Compiler, extra: list[str]) -> Path:
-    """Where the checkout keeps intermediate files: one directory for each compiler and set of further flags."""
-    name = hashlib.sha256(" ".join([*compiler.command, *extra]).encode()).hexdigest()[:8]
-    return source_root().parent / "build" / "native" / name
+def object_directory(compiler: Compiler, extra: list[str], target: Target | None = None) -> Path:
+    """Where the checkout keeps intermediate files: one directory a platform, compiler and set of further flags."""
+    digest = hashlib.sha256(" ".join([*compiler.command, *extra]).encode()).hexdigest()[:8]
+    return source_root().parent / "build" / "native" / f"{(target or this_target()).name}-{digest}"
 
 
 class Unit(NamedTuple):
@@ -172,14 +258,18 @@ class Unit(NamedTuple):
     stamp: str
 
 
-def _command(compiler: Compiler, instruction_set: InstructionSet | None, extra: list[str]) -> list[str]:
+def _command(
+    compiler: Compiler, instruction_set: InstructionSet | None, extra: list[str], target: Target
+) -> list[str]:
     flags = [*compiler.command, *FLAGS, *extra]
-    if sys.platform == "win32" and "-fPIC" in flags:
+    if target.system == "win32" and "-fPIC" in flags:
         flags.remove("-fPIC")
     if compiler.is_zig:
         # zig's default checks trap on undefined behaviour at a cost; the sanitizer builds of the tests do that job.
-        flags += ["-target", zig_target(), "-fno-sanitize=undefined"]
-        if machine() == "x86_64":
+        flags += ["-target", target.zig, "-fno-sanitize=undefined"]
+        if target.system == "darwin":
+            flags += HIDDEN_NEW_FLAGS
+        if target.machine == "x86_64":
             flags.append(f"-mcpu={instruction_set.zig_cpu if instruction_set else 'x86_64'}")
         # clang would split 64-byte vectors of its own making, never ours
         if instruction_set and instruction_set.namespace == "isa_v4":
@@ -191,15 +281,18 @@ def _command(compiler: Compiler, instruction_set: InstructionSet | None, extra: 
     return flags
 
 
-def plan(compiler: Compiler, objects: Path, extra: list[str], root: Path) -> list[Unit]:
-    """The compilations a library consists of."""
+def plan(
+    compiler: Compiler, objects: Path, extra: list[str], root: Path, target: Target | None = None
+) -> list[Unit]:
+    """The compilations that a library for a platform (default this one) consists of."""
+    target = target or this_target()
     shared = hashlib.sha256(b"".join(path.read_bytes() for path in headers(root))).hexdigest()
     identity = f'-DSPLAT_BUILD_ID="{build_id(root)}"'
     units = []
     for source in sources(root):
         kernel = source.name.endswith("_kernel.cpp")
-        for instruction_set in instruction_sets() if kernel else [None]:
-            command = _command(compiler, instruction_set, extra)
+        for instruction_set in instruction_sets(target) if kernel else [None]:
+            command = _command(compiler, instruction_set, extra, target)
             if source.name == "dispatch.cpp":
                 command.append(identity)
             stamp = hashlib.sha256(
@@ -229,17 +322,32 @@ def _compile(unit: Unit) -> bool:
     return True
 
 
-def _link(compiler: Compiler, units: list[Unit], library: Path, extra: list[str], objects: Path) -> None:
-    command = [*compiler.command, *extra, "-shared", "-pthread"]
+def _link_flags(compiler: Compiler, target: Target, objects: Path) -> list[str]:
+    """Flags that link a library which shows our entry points alone, and knows no path of this machine."""
+    flags = ["-shared", "-pthread"]
     if compiler.is_zig:
-        command += ["-target", zig_target(), "-s"]
-    if sys.platform == "linux":
-        # Only our entry points are visible: the C++ library that zig links in must not meet Blender's or torch's.
+        flags += ["-target", target.zig, "-s"]
+    # Only our entry points are visible: the C++ library that zig links in must not meet Blender's or torch's.
+    # On Windows __declspec(dllexport) alone sees to that.
+    if target.system == "linux":
         script = objects / "exports.map"
         script.write_text("{ global: splat_*; local: *; };\n")
-        command.append(f"-Wl,--version-script={script}")
-    fresh = library.with_name(f"{library.name}.{os.getpid()}.new")
-    _run([*command, *(str(unit.object) for unit in units), "-o", str(fresh)], f"linking {library.name}")
+        flags.append(f"-Wl,--version-script={script}")
+    elif target.system == "win32" and compiler.is_zig:
+        flags.append("-Wl,/Brepro")  # a fingerprint in place of the date: the same sources give the same file
+    elif target.system == "darwin":
+        flags.append(f"-Wl,-install_name,@rpath/{library_file(objects, target).name}")
+    return flags
+
+
+def _link(command: list[str], units: list[Unit], library: Path, objects: Path, target: Target) -> None:
+    # Under its own name, since Windows and macOS write it into the file, and where what else the linker makes
+    # (import library, debug database) goes away.
+    with tempfile.TemporaryDirectory(dir=objects) as directory:
+        linked = library_file(Path(directory), target)
+        _run([*command, *(str(unit.object) for unit in units), "-o", str(linked)], f"linking {library.name}")
+        fresh = library.with_name(f"{library.name}.{os.getpid()}.new")
+        shutil.copyfile(linked, fresh)
     os.replace(fresh, library)  # a running process keeps the library that it has loaded
 
 
@@ -248,36 +356,41 @@ def build(
     objects: Path | None = None,
     root: Path | None = None,
     extra: list[str] | None = None,
+    target: Target | None = None,
 ) -> Path:
     """Compile what changed and link the library.
 
     Args:
-        library: where it shall lie; default beside this file.
-        objects: directory of the intermediate files; default build/native in the checkout, one for each compiler.
+        library: where it shall lie; default beside this file, and among the intermediate files if it is for another
+            platform than this one.
+        objects: directory of the intermediate files; default one in build/native (see object_directory).
         root: the csrc directory.
         extra: further compiler flags (sanitizers); give another library and objects directory with them.
+        target: the platform; default this one.
 
     Returns:
         The path of the library.
 
     Raises:
-        BuildError: no compiler, no sources, or the compiler refused a file.
+        BuildError: no compiler that can build for the platform, no sources, or the compiler refused a file.
     """
-    root = root or source_root()
-    library = library or library_file()
+    root, target = root or source_root(), target or this_target()
     if not sources(root):
         raise BuildError(f"No sources in {root / 'cpu'}: build from a checkout or a source distribution.")
     compiler = find_compiler()
+    check_compiler(compiler, target)
     extra = extra or []
-    objects = objects or object_directory(compiler, extra)
+    objects = objects or object_directory(compiler, extra, target)
+    library = library or library_file(None if target == this_target() else objects, target)
     objects.mkdir(parents=True, exist_ok=True)
     library.parent.mkdir(parents=True, exist_ok=True)
-    units = plan(compiler, objects, extra, root)
+    units = plan(compiler, objects, extra, root, target)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         compiled = list(pool.map(_compile, units))
-    if any(compiled) or not library.is_file() or not _linked_from(objects, library, units):
-        _link(compiler, units, library, extra, objects)
-        _link_stamp(objects).write_text(_link_text(library, units))
+    flags = [*extra, *_link_flags(compiler, target, objects)]
+    if any(compiled) or not library.is_file() or not _linked_from(objects, library, units, flags):
+        _link([*compiler.command, *flags], units, library, objects, target)
+        _link_stamp(objects).write_text(_link_text(library, units, flags))
     logger.info("%s: %d of %d units compiled", library, sum(compiled), len(units))
     return library
 
@@ -286,13 +399,13 @@ def _link_stamp(objects: Path) -> Path:
     return objects / "library.stamp"
 
 
-def _link_text(library: Path, units: list[Unit]) -> str:
-    return "\n".join([str(library), str(library.stat().st_mtime_ns), *(unit.stamp for unit in units)])
+def _link_text(library: Path, units: list[Unit], flags: list[str]) -> str:
+    return "\n".join([str(library), str(library.stat().st_mtime_ns), *flags, *(unit.stamp for unit in units)])
 
 
-def _linked_from(objects: Path, library: Path, units: list[Unit]) -> bool:
+def _linked_from(objects: Path, library: Path, units: list[Unit], flags: list[str]) -> bool:
     stamp = _link_stamp(objects)
-    return stamp.is_file() and stamp.read_text() == _link_text(library, units)
+    return stamp.is_file() and stamp.read_text() == _link_text(library, units, flags)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -300,13 +413,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m splat_engine.native.build", description=__doc__.split("\n")[0]
     )
+    parser.add_argument("--target", metavar="NAME", help=f"platform: {', '.join(TARGETS)}; default this one")
     parser.add_argument("--library", type=Path, help="where the library shall lie")
     parser.add_argument("--objects", type=Path, help="directory for intermediate files")
     parser.add_argument("--flag", action="append", default=[], help="a further compiler flag, e.g. --flag=-g")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
-        build(options.library, options.objects, extra=options.flag)
+        build(options.library, options.objects, extra=options.flag, target=target_named(options.target))
     except BuildError as error:
         logger.error("%s", error)
         return 1

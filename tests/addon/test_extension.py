@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -65,23 +67,35 @@ def test_zip_holds_what_blender_wants(archive):
         manifest = tomllib.loads(zipped.read("blender_manifest.toml").decode())
     (wheel,) = [name for name in names if name.endswith(".whl")]
     assert manifest["wheels"] == [f"./{wheel}"] and wheel.startswith("wheels/splat_engine-")
-    assert (
-        manifest["platforms"]
-        and archive.name == f"splatfit-{manifest['version']}-{manifest['platforms'][0]}.zip"
-    )
+    (platform,) = manifest["platforms"]
+    assert archive.name == f"splatfit-{manifest['version']}-{platform.replace('-', '_')}.zip"
     assert {"__init__.py", "LICENSE", "panels.py", "operators/fitting.py", "capture/cameras.py"} <= names
     assert not [name for name in names if "__pycache__" in name or name.startswith(("addon/", "tests/"))]
     assert "build" not in manifest
 
 
-def test_blenders_own_tool_accepts_it(archive):
-    """blender_ext.py, as shipped with this very Blender, validates the zip."""
+@pytest.fixture(scope="module")
+def blender_ext_path() -> Path:
+    """blender_ext.py, as shipped with this very Blender."""
     import bpy
 
     (tool,) = Path(bpy.utils.system_resource("SCRIPTS")).glob("addons_core/bl_pkg/cli/blender_ext.py")
-    done = subprocess.run(
-        [sys.executable, str(tool), "validate", str(archive)], capture_output=True, text=True
-    )
+    return tool
+
+
+@pytest.fixture(scope="module")
+def blender_ext(blender_ext_path) -> ModuleType:
+    """The same as a module."""
+    spec = importlib.util.spec_from_file_location("blender_ext", blender_ext_path)
+    module = sys.modules["blender_ext"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_blenders_own_tool_accepts_it(archive, blender_ext_path):
+    """blender_ext.py validates the zip."""
+    command = [sys.executable, str(blender_ext_path), "validate", str(archive)]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -97,6 +111,41 @@ def test_same_sources_same_zip(archive, tmp_path):
         assert done.returncode == 0, done.stderr
         made.append(Path(done.stdout.strip()).read_bytes())
     assert made[0] == made[1]
+
+
+WHEEL_TAGS = {
+    "linux-x64": "manylinux_2_17_x86_64",
+    "linux-arm64": "manylinux_2_17_aarch64",
+    "windows-x64": "win_amd64",
+    "macos-arm64": "macosx_11_0_arm64",
+    "macos-x64": "macosx_11_0_x86_64",
+}
+"""What tests/native/test_build.py has as the tags of all platforms."""
+
+
+@pytest.mark.parametrize("platform", WHEEL_TAGS)
+def test_one_zip_a_platform(platform, tmp_path, blender_ext):
+    """Named as `extension build --split-platforms` does it, for one platform, with a wheel that Blender takes for it."""
+    wheel = tmp_path / f"splat_engine-0.1.0-py3-none-{WHEEL_TAGS[platform]}.whl"
+    wheel.write_bytes(b"")
+    command = [sys.executable, str(TOOL), "--wheel", str(wheel), "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (made,) = (tmp_path / "out").iterdir()
+    with zipfile.ZipFile(made) as zipped:
+        manifest = tomllib.loads(zipped.read("blender_manifest.toml").decode())
+        wheels = [name for name in zipped.namelist() if name.startswith("wheels/")]
+    assert manifest["platforms"] == [platform] and manifest["wheels"] == [f"./wheels/{wheel.name}"]
+    assert wheels == [f"wheels/{wheel.name}"]
+    assert made.name == f"splatfit-{manifest['version']}-{platform.replace('-', '_')}.zip"
+    assert blender_ext.blender_platforms_from_wheel_platform(WHEEL_TAGS[platform]) == [platform]
+
+
+def test_an_unknown_platform_is_a_wrong_command_line(tmp_path):
+    """With the names that there are."""
+    command = [sys.executable, str(TOOL), "--platform", "amiga-m68k", "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and "windows-x64" in done.stderr and not (tmp_path / "out").exists()
 
 
 def test_wheel_that_does_not_fit_is_refused(tmp_path):
