@@ -195,7 +195,7 @@ SPLAT_FN Wide<double> positive_power(Wide<double> x, double exponent) {
 
 // 2^(exponent log2 x), without the care that logarithm and exponential take of numbers out of range: some thirty
 // operations. The logarithm is Cephes' as above; the power of 2 has the polynomial of Simd::exp2 (vec.h). Relative error
-// 2e-7 (|exponent log2 x| + 1). NaN stays NaN; infinity and numbers from 1e30 on give NaN or nonsense of their size.
+// 2e-7 (|exponent log2 x| + 1). NaN and infinity give some number.
 SPLAT_FN Wide<float> positive_power(Wide<float> x, double exponent) {
     using Float = Wide<float>;
     using Truth = WideTypes<float>::Truth;

@@ -23,11 +23,11 @@ SPLAT_FN void linear_from_srgb(T encoded, T& linear, T& derivative) {
 
 constexpr double SRGB_LINEAR_KNEE = 0.0031308;  // linear value where the straight part ends
 
-// Encoded value of linear light; negative light stays on the straight part.
+// Encoded value of linear light; negative light stays on the straight part. What is not finite gives NaN.
 template <class T>
 SPLAT_FN T srgb_from_linear(T linear) {
     const T base = larger(linear, T(SRGB_LINEAR_KNEE));
-    const T curved = positive_power(base, 1.0 / 2.4) * T(1.0 + SRGB_OFFSET) - T(SRGB_OFFSET);
+    const T curved = positive_power(base, 1.0 / 2.4) * T(1.0 + SRGB_OFFSET) - T(SRGB_OFFSET) + poison(linear);
     return select(linear <= T(SRGB_LINEAR_KNEE), linear * T(1.0 / SRGB_SLOPE), curved);
 }
 
