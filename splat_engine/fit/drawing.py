@@ -162,29 +162,42 @@ def blend(
         backend: "cpu" or "reference".
     """
     projected = screen.projected
-    features = [screen.colors]
-    if with_depth:
-        features.append(projected.depths[:, None])
-    if projected.normals is not None:
-        features.append(projected.normals)
-    extra = background.new_zeros(sum(feature.shape[1] for feature in features[1:]))
+    features, backdrop = feature_stack(screen, background, with_depth=with_depth)
     image, alpha = rasterize(
         projected.means2d,
         projected.conics,
         projected.opacities,
-        torch.cat(features, dim=1) if len(features) > 1 else screen.colors,
+        features,
         projected.depths,
         camera.width,
         camera.height,
-        background=torch.cat((background, extra)) if len(extra) else background,
+        background=backdrop,
         backend=backend,
     )
-    depth = image[..., 3] / alpha.clamp_min(ALPHA_DIVISOR_MIN) if with_depth else None
+    return drawn_of(image, alpha, with_depth=with_depth, with_normals=projected.normals is not None)
+
+
+def feature_stack(screen: Screen, background: Tensor, *, with_depth: bool) -> tuple[Tensor, Tensor]:
+    """Returns what is blended of each splat, [N, C], and what lies behind all of them, [C]: colour, depth, normal."""
+    normals = screen.projected.normals
+    if not with_depth and normals is None:
+        return screen.colors, background
+    features = [screen.colors]
+    if with_depth:
+        features.append(screen.projected.depths[:, None])
+    if normals is not None:
+        features.append(normals)
+    stack = torch.cat(features, dim=1)
+    return stack, torch.cat((background, background.new_zeros(stack.shape[1] - 3)))
+
+
+def drawn_of(image: Tensor, alpha: Tensor, *, with_depth: bool, with_normals: bool) -> Drawn:
+    """Returns the parts of a blended ``feature_stack`` [H, W, C]."""
     return Drawn(
-        blended=image[..., :3] if len(extra) else image,
+        blended=image[..., :3] if image.shape[2] > 3 else image,
         alpha=alpha,
-        depth=depth,
-        normals=image[..., -3:] if projected.normals is not None else None,
+        depth=image[..., 3] / alpha.clamp_min(ALPHA_DIVISOR_MIN) if with_depth else None,
+        normals=image[..., -3:] if with_normals else None,
     )
 
 

@@ -84,11 +84,27 @@ def fit_loss(
         valid=view.valid,
         backend=backend,
     )
-    loss = photometric.loss
+    geometry = geometry_loss(drawn, view, settings, extent=extent, share=geometry_share)
+    return photometric.loss + geometry, photometric.squared
+
+
+def geometry_loss(
+    drawn: Drawn, view: ViewTensors, settings: FitSettings, *, extent: float, share: float
+) -> Tensor:
+    """Returns the weighted losses of what is drawn of depth and normals; 0 where neither is drawn and known.
+
+    Args:
+        drawn: The splats.
+        view: The target.
+        settings: The weights.
+        extent: The scene's, scene units.
+        share: Factor on both, 0 to 1.
+    """
+    loss = drawn.alpha.new_zeros(())
     if drawn.depth is not None and view.depth is not None:
-        weight = settings.depth_weight * geometry_share
+        weight = settings.depth_weight * share
         loss = loss + weight * depth_loss(drawn.depth, drawn.alpha, view.depth, view.alpha, extent)
     if drawn.normals is not None and view.normals is not None:
-        weight = settings.normal_weight * geometry_share
+        weight = settings.normal_weight * share
         loss = loss + weight * normal_loss(drawn.normals, drawn.alpha, view.normals, view.alpha)
-    return loss, photometric.squared
+    return loss

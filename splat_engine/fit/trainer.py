@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from splat_engine.fit.data import CaptureImages
-from splat_engine.fit.drawing import blend, screen_gradients, screen_leaves
 from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.gradients import compare_view
 from splat_engine.fit.guard import log_scale_floors
-from splat_engine.fit.losses import fit_loss
 from splat_engine.fit.metrics import psnr_db
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam, Seen
@@ -109,54 +108,32 @@ class Trainer:
         return result
 
     def _differentiate(self, step: int) -> tuple[StepResult, Seen]:
-        """Draws and compares one view; returns the figures and what the screen says about each splat.
-
-        Autograd follows the splats from the screen on; the way from there to the parameters is the optimiser's.
-        """
+        """Draws and compares one view; returns the figures and what the screen says about each splat."""
         fit = self.settings.fit
         view = self.images[self._view_of(step)]
-        background = self._background()
         share = min(1.0, (1.0 - (step - 1) / max(1, fit.steps)) / (1.0 - GEOMETRY_FULL_SHARE))
-        screen = screen_leaves(
-            self.state.params,
-            view.viewmat,
-            view.intrinsics,
-            view.camera,
-            self.formation,
-            with_depth=fit.depth_weight > 0,
-            with_normals=fit.normal_weight > 0,
-            backend=self._backend,
-        )
-        drawn = blend(
-            screen,
-            view.camera,
-            background=background,
-            with_depth=fit.depth_weight > 0,
-            backend=self._backend,
-        )
-        loss, squared = fit_loss(
-            drawn,
+        compared = compare_view(
+            self.state,
             view,
-            background,
+            self._background(),
             self.formation,
             fit,
             extent=self.extent,
             geometry_share=share,
             backend=self._backend,
         )
-        value = loss.item()
+        value = compared.loss.item()
         if not math.isfinite(value):
             raise UserError(
                 f"The loss is not finite at step {step}: the fit has diverged.",
                 "Lower the learning rates, or start again from other points.",
             )
-        gradients = screen_gradients(loss, screen)
+        gradients, radii = compared.gradients, compared.radii
         assert gradients.means2d is not None
-        radii = screen.projected.radii
         size = (view.camera.width, view.camera.height)
         self._strategy.after_backward(step, self.state, gradients.means2d, radii, size)
         told = step % PSNR_INTERVAL == 1 or step == fit.steps
-        figures = StepResult(value, psnr_db(squared.item()) if told else None)
+        figures = StepResult(value, psnr_db(compared.squared.item()) if told else None)
         return figures, Seen(gradients, radii, view.viewmat, view.intrinsics, view.camera)
 
     def _view_of(self, step: int) -> int:

@@ -2,9 +2,13 @@
 
 from splat_engine.native import get_num_threads, set_num_threads
 from splat_engine.ops.adam import adam_step
-from splat_engine.ops.photometric import PhotometricLoss, photometric_loss
+from splat_engine.ops.photometric import (
+    PhotometricLoss,
+    photometric_loss,
+    photometric_loss_and_gradients,
+)
 from splat_engine.ops.project import Projected, project
-from splat_engine.ops.rasterize import rasterize
+from splat_engine.ops.rasterize import RasterPass, rasterize
 from splat_engine.ops.sh import sh_colors
 from splat_engine.ops.ssim import ssim
 from splat_engine.ops.update import ScreenGradients, update_splats
@@ -12,10 +16,12 @@ from splat_engine.ops.update import ScreenGradients, update_splats
 __all__ = [
     "PhotometricLoss",
     "Projected",
+    "RasterPass",
     "ScreenGradients",
     "adam_step",
     "get_num_threads",
     "photometric_loss",
+    "photometric_loss_and_gradients",
     "project",
     "rasterize",
     "set_num_threads",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,11 +11,11 @@ from torch.autograd.function import once_differentiable
 
 from splat_engine import native
 from splat_engine.ops.checks import check_backend, check_tensor, scalar_name
-from splat_engine.ops.memory import address, apply, check_on_cpu
+from splat_engine.ops.memory import address, apply, check_on_cpu, contiguous
 from splat_engine.ops.reference import photometric as reference
 from splat_engine.ops.reference.photometric import PhotometricLoss
 
-__all__ = ["PhotometricLoss", "photometric_loss"]
+__all__ = ["PhotometricLoss", "photometric_loss", "photometric_loss_and_gradients"]
 
 
 def photometric_loss(
@@ -59,21 +60,7 @@ def photometric_loss(
     Sources: Kerbl et al. 2023, 3D Gaussian Splatting, eq. 7; Wang et al. 2004 (SSIM); IEC 61966-2-1 (sRGB).
     """
     check_backend(backend)
-    scalar_name(image.dtype)
-    check_tensor("image", image, (None, None, 3))
-    size = tuple(image.shape[:2])
-    for name, tensor in (("alpha", alpha), ("target_alpha", target_alpha)):
-        check_tensor(name, tensor, size, image)
-    check_tensor("target", target, (*size, 3), image)
-    check_tensor("background", background, (3,), image)
-    if min(size) < 1:
-        raise ValueError(f"image: expected at least 1 x 1 pixels, got {list(image.shape)}")
-    if valid is not None:
-        check_tensor("valid", valid, size)
-        if valid.dtype != torch.bool or valid.device != image.device:
-            raise ValueError(f"valid: expected bool on {image.device}, got {valid.dtype} on {valid.device}")
-    if not 0 <= ssim_weight <= 1:
-        raise ValueError(f"ssim_weight: expected 0 to 1, got {ssim_weight}")
+    _check(image, alpha, target, target_alpha, background, ssim_weight, valid)
     target, target_alpha, background = target.detach(), target_alpha.detach(), background.detach()
     if backend == "reference":
         return reference.photometric_loss(
@@ -89,16 +76,107 @@ def photometric_loss(
             valid=valid,
         )
     check_on_cpu(image)
-    weights = {
+    weights = _weights(ssim_weight, mse_weight, alpha_weight)
+    given = [tensor.contiguous() for tensor in (image, alpha, target, target_alpha, background)]
+    loss, figures = apply(_PhotometricLoss, *given, contiguous(valid), encode, weights)
+    return PhotometricLoss(loss, *figures[1:].unbind())
+
+
+def photometric_loss_and_gradients(
+    image: Tensor,
+    alpha: Tensor,
+    target: Tensor,
+    target_alpha: Tensor,
+    background: Tensor,
+    *,
+    encode: bool,
+    ssim_weight: float,
+    mse_weight: float = 0.0,
+    alpha_weight: float = 0.0,
+    valid: Tensor | None = None,
+) -> tuple[PhotometricLoss, Tensor, Tensor]:
+    """``photometric_loss`` for a caller that goes backward by itself, without autograd; on the CPU.
+
+    Returns:
+        The loss and its parts without gradient; dL/dimage [H, W, 3]; dL/dalpha [H, W].
+
+    Raises:
+        ValueError: a shape, type or number is not as ``photometric_loss`` wants it.
+    """
+    _check(image, alpha, target, target_alpha, background, ssim_weight, valid)
+    check_on_cpu(image)
+    given = [tensor.detach().contiguous() for tensor in (image, alpha, target, target_alpha, background)]
+    v_image, v_alpha = torch.empty_like(given[0]), torch.empty_like(given[1])
+    weights = _weights(ssim_weight, mse_weight, alpha_weight)
+    figures = _compare(given, contiguous(valid), encode, weights, v_image, v_alpha)
+    return PhotometricLoss(*figures.unbind()), v_image, v_alpha
+
+
+def _weights(ssim_weight: float, mse_weight: float, alpha_weight: float) -> dict[str, float]:
+    """The weights under the names of the native structure."""
+    return {
         "l1_weight": 1.0 - ssim_weight,
         "ssim_weight": ssim_weight,
         "mse_weight": mse_weight,
         "alpha_weight": alpha_weight,
     }
-    given = [tensor.contiguous() for tensor in (image, alpha, target, target_alpha, background)]
-    mask = None if valid is None else valid.contiguous()
-    loss, figures = apply(_PhotometricLoss, *given, mask, encode, weights)
-    return PhotometricLoss(loss, *figures[1:].unbind())
+
+
+def _compare(
+    given: Sequence[Tensor],
+    valid: Tensor | None,
+    encode: bool,
+    weights: dict[str, float],
+    v_image: Tensor | None,
+    v_alpha: Tensor | None,
+) -> Tensor:
+    """The native call on contiguous image, alpha, target, target_alpha, background: the figures [5]; fills gradients."""
+    image, alpha, target, target_alpha, background = given
+    figures = image.new_empty(5)
+    native.call(
+        "photometric_loss",
+        scalar_name(image.dtype),
+        height=image.shape[0],
+        width=image.shape[1],
+        encode=int(encode),
+        **weights,
+        image=address(image),
+        alpha=address(alpha),
+        target=address(target),
+        target_alpha=address(target_alpha),
+        background=address(background),
+        valid=address(valid),
+        figures=address(figures),
+        v_image=address(v_image),
+        v_alpha=address(v_alpha),
+    )
+    return figures
+
+
+def _check(
+    image: Tensor,
+    alpha: Tensor,
+    target: Tensor,
+    target_alpha: Tensor,
+    background: Tensor,
+    ssim_weight: float,
+    valid: Tensor | None,
+) -> None:
+    scalar_name(image.dtype)
+    check_tensor("image", image, (None, None, 3))
+    size = tuple(image.shape[:2])
+    for name, tensor in (("alpha", alpha), ("target_alpha", target_alpha)):
+        check_tensor(name, tensor, size, image)
+    check_tensor("target", target, (*size, 3), image)
+    check_tensor("background", background, (3,), image)
+    if min(size) < 1:
+        raise ValueError(f"image: expected at least 1 x 1 pixels, got {list(image.shape)}")
+    if valid is not None:
+        check_tensor("valid", valid, size)
+        if valid.dtype != torch.bool or valid.device != image.device:
+            raise ValueError(f"valid: expected bool on {image.device}, got {valid.dtype} on {valid.device}")
+    if not 0 <= ssim_weight <= 1:
+        raise ValueError(f"ssim_weight: expected 0 to 1, got {ssim_weight}")
 
 
 class _PhotometricLoss(torch.autograd.Function):
@@ -106,27 +184,10 @@ class _PhotometricLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        image, alpha, target, target_alpha, background, valid, encode, weights = arguments
-        figures = image.new_empty(5)
+        *given, valid, encode, weights = arguments
         wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
-        v_image, v_alpha = (torch.empty_like(image), torch.empty_like(alpha)) if wanted else (None, None)
-        native.call(
-            "photometric_loss",
-            scalar_name(image.dtype),
-            height=image.shape[0],
-            width=image.shape[1],
-            encode=int(encode),
-            **weights,
-            image=address(image),
-            alpha=address(alpha),
-            target=address(target),
-            target_alpha=address(target_alpha),
-            background=address(background),
-            valid=address(valid),
-            figures=address(figures),
-            v_image=address(v_image),
-            v_alpha=address(v_alpha),
-        )
+        v_image, v_alpha = [torch.empty_like(value) for value in given[:2]] if wanted else (None, None)
+        figures = _compare(given, valid, encode, weights, v_image, v_alpha)
         ctx.save_for_backward(v_image, v_alpha)
         ctx.mark_non_differentiable(figures)
         return figures[0].clone(), figures

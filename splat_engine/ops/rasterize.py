@@ -110,6 +110,55 @@ def _check(
         raise ValueError(f"expected a width and height of at least 1 px, got {width} x {height}")
 
 
+class RasterPass:
+    """``rasterize`` for a caller that goes backward by itself, without autograd: a training step.
+
+    Args:
+        means2d, conics, opacities, features, depths, width, height, background: as ``rasterize`` takes them, with at
+            most MAX_CHANNELS features, on the CPU.
+
+    Attributes:
+        image: [height, width, C].
+        alpha: [height, width].
+
+    Raises:
+        ValueError: a shape, type or size is not as ``rasterize`` wants it.
+    """
+
+    def __init__(
+        self,
+        means2d: Tensor,
+        conics: Tensor,
+        opacities: Tensor,
+        features: Tensor,
+        depths: Tensor,
+        width: int,
+        height: int,
+        background: Tensor | None = None,
+    ) -> None:
+        _check(means2d, conics, opacities, features, depths, width, height, background)
+        check_on_cpu(means2d)
+        if features.shape[1] > MAX_CHANNELS:
+            raise ValueError(f"features: expected at most {MAX_CHANNELS} channels, got {features.shape[1]}")
+        self._inputs = [tensor.detach().contiguous() for tensor in (means2d, conics, opacities, features)]
+        self._background = None if background is None else background.detach().contiguous()
+        self.image, self.alpha, self._context = _forward(
+            self._inputs, depths.detach().contiguous(), self._background, width, height
+        )
+
+    def backward(self, v_image: Tensor, v_alpha: Tensor | None) -> list[Tensor]:
+        """Returns the gradients of means2d, conics, opacities and features from those of the image and of alpha.
+
+        Raises:
+            ValueError: a gradient has another shape or type than what it belongs to.
+        """
+        checks.check_tensor("v_image", v_image, tuple(self.image.shape), self.image)
+        if v_alpha is not None:
+            checks.check_tensor("v_alpha", v_alpha, tuple(self.alpha.shape), self.alpha)
+        saved = (self._inputs, self._background, self.image, self.alpha)
+        return _backward(*saved, self._context, v_image.contiguous(), contiguous(v_alpha), None)
+
+
 class _Rasterize(torch.autograd.Function):
     """The native forward and its hand-derived backward."""
 
@@ -127,14 +176,7 @@ class _Rasterize(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         inputs = [tensor.detach().contiguous() for tensor in (means2d, conics, opacities, features)]
         backdrop = None if background is None else background.detach().contiguous()
-        order = depths.detach().contiguous()
-        image = means2d.new_empty(height, width, features.shape[1])
-        alpha = means2d.new_empty(height, width)
-        context = RasterContext()
-        fields = _fields(inputs, backdrop, image, alpha)
-        scalar = checks.scalar_name(means2d.dtype)
-        native.call("rasterize_fwd", scalar, depths=order.data_ptr(), context=context.slot_address, **fields)
-        context.own()
+        image, alpha, context = _forward(inputs, depths.detach().contiguous(), backdrop, width, height)
         ctx.save_for_backward(*inputs, backdrop, image, alpha)
         ctx.context = context
         ctx.set_materialize_grads(False)
@@ -145,23 +187,53 @@ class _Rasterize(torch.autograd.Function):
     def backward(ctx: Any, v_image: Tensor | None, v_alpha: Tensor | None) -> tuple[Tensor | None, ...]:
         *inputs, backdrop, image, alpha = ctx.saved_tensors
         v_image = torch.zeros_like(image) if v_image is None else v_image.contiguous()
-        v_alpha = contiguous(v_alpha)
-        v_inputs = [torch.empty_like(tensor) for tensor in inputs]
         v_background = torch.empty_like(backdrop) if ctx.needs_input_grad[7] else None
-        native.call(
-            "rasterize_bwd",
-            checks.scalar_name(image.dtype),
-            context=ctx.context.handle,
-            v_image=v_image.data_ptr(),
-            v_alpha=address(v_alpha),
-            v_means2d=v_inputs[0].data_ptr(),
-            v_conics=v_inputs[1].data_ptr(),
-            v_opacities=v_inputs[2].data_ptr(),
-            v_features=v_inputs[3].data_ptr(),
-            v_background=address(v_background),
-            **_fields(inputs, backdrop, image, alpha),
+        v_inputs = _backward(
+            inputs, backdrop, image, alpha, ctx.context, v_image, contiguous(v_alpha), v_background
         )
         return (*v_inputs, None, None, None, v_background)
+
+
+def _forward(
+    inputs: list[Tensor], depths: Tensor, background: Tensor | None, width: int, height: int
+) -> tuple[Tensor, Tensor, RasterContext]:
+    """The native forward of contiguous means2d, conics, opacities, features: image, alpha, and what backward needs."""
+    image = depths.new_empty(height, width, inputs[3].shape[1])
+    alpha = depths.new_empty(height, width)
+    context = RasterContext()
+    fields = _fields(inputs, background, image, alpha)
+    scalar = checks.scalar_name(image.dtype)
+    native.call("rasterize_fwd", scalar, depths=depths.data_ptr(), context=context.slot_address, **fields)
+    context.own()
+    return image, alpha, context
+
+
+def _backward(
+    inputs: list[Tensor],
+    background: Tensor | None,
+    image: Tensor,
+    alpha: Tensor,
+    context: RasterContext,
+    v_image: Tensor,
+    v_alpha: Tensor | None,
+    v_background: Tensor | None,
+) -> list[Tensor]:
+    """The native backward: gradients of ``inputs``; ``v_background`` is filled where it is given."""
+    v_inputs = [torch.empty_like(tensor) for tensor in inputs]
+    native.call(
+        "rasterize_bwd",
+        checks.scalar_name(image.dtype),
+        context=context.handle,
+        v_image=v_image.data_ptr(),
+        v_alpha=address(v_alpha),
+        v_means2d=v_inputs[0].data_ptr(),
+        v_conics=v_inputs[1].data_ptr(),
+        v_opacities=v_inputs[2].data_ptr(),
+        v_features=v_inputs[3].data_ptr(),
+        v_background=address(v_background),
+        **_fields(inputs, background, image, alpha),
+    )
+    return v_inputs
 
 
 def _fields(inputs: list[Tensor], background: Tensor | None, image: Tensor, alpha: Tensor) -> dict[str, int]:

@@ -13,9 +13,9 @@ import torch
 
 from splat_engine import native
 from splat_engine.fit.data import camera_tensors, view_tensors
-from splat_engine.fit.drawing import blend, draw, screen_gradients, screen_leaves
+from splat_engine.fit.drawing import draw
 from splat_engine.fit.formation import ImageFormation
-from splat_engine.fit.losses import fit_loss
+from splat_engine.fit.gradients import compare_view
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam, Seen
 from splat_engine.formats.settings import FitSettings, OptimizerSettings
@@ -85,12 +85,9 @@ def make_workload(given: BenchInput, formation_name: str, backend: str = "cpu") 
     def step() -> None:
         nonlocal count
         count += 1
-        screen = screen_leaves(state.params, viewmat, intrinsics, given.camera, formation, backend=backend)
-        drawn = blend(screen, given.camera, background=background, backend=backend)
-        loss, _ = fit_loss(
-            drawn, view, background, formation, fit, extent=1.0, geometry_share=1.0, backend=backend
-        )
-        gradients = screen_gradients(loss, screen)
-        adam.step(state, Seen(gradients, screen.projected.radii, viewmat, intrinsics, given.camera), count)
+        options = {"extent": 1.0, "geometry_share": 1.0, "backend": backend}
+        compared = compare_view(state, view, background, formation, fit, **options)  # type: ignore[arg-type]
+        seen = Seen(compared.gradients, compared.radii, viewmat, intrinsics, given.camera)
+        adam.step(state, seen, count)
 
     return Workload(forward, backward, step)
