@@ -196,7 +196,11 @@ void run_rasterize(Library& library, Report& report) {
                                                              v_opacities.data(),
                                                              v_features.data(),
                                                              v_background.data()});
+    int64_t counts[splat::RASTER_COUNTS] = {};
+    library.call("raster_counts", splat::RasterCountsArgs<T>{context, 1, 0, counts});
     library.symbol<void(void*)>("splat_context_free")(context);
+    // the one count that does not depend on the size of tiles and vectors
+    report.add("raster_counts:blended", std::vector<T>{T(counts[splat::COUNT_BLENDED])});
     report.add("rasterize_bwd:v_means2d", v_means2d);
     report.add("rasterize_bwd:v_conics", v_conics);
     report.add("rasterize_bwd:v_opacities", v_opacities);
@@ -401,6 +405,16 @@ void run_update_splats(Library& library, Report& report) {
 }
 
 template <class T>
+void run_peak_fma(Library& library, Report& report) {
+    int64_t operations = 0;
+    T sum = 0;
+    library.call("peak_fma", splat::PeakFmaArgs<T>{7, T(0.5), T(0.7), &operations, &sum});
+    // of one number of one thread: what all instruction sets agree on
+    const int threads = library.symbol<int32_t()>("splat_get_num_threads")();
+    report.add("peak_fma:sum_an_operation", std::vector<T>{T(double(sum) * threads / double(operations))});
+}
+
+template <class T>
 void run_all(Library& library, Report& report) {
     run_rasterize<T>(library, report);
     run_project<T>(library, report);
@@ -409,6 +423,7 @@ void run_all(Library& library, Report& report) {
     run_adam<T>(library, report);
     run_photometric_loss<T>(library, report);
     run_update_splats<T>(library, report);
+    run_peak_fma<T>(library, report);
 }
 
 std::vector<Line> run_caller(Library& library, int threads) {
