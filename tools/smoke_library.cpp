@@ -196,7 +196,11 @@ void run_rasterize(Library& library, Report& report) {
                                                              v_opacities.data(),
                                                              v_features.data(),
                                                              v_background.data()});
+    int64_t counts[splat::RASTER_COUNTS] = {};
+    library.call("raster_counts", splat::RasterCountsArgs<T>{context, 1, 0, counts});
     library.symbol<void(void*)>("splat_context_free")(context);
+    // the one count that does not depend on the size of tiles and vectors
+    report.add("raster_counts:blended", std::vector<T>{T(counts[splat::COUNT_BLENDED])});
     report.add("rasterize_bwd:v_means2d", v_means2d);
     report.add("rasterize_bwd:v_conics", v_conics);
     report.add("rasterize_bwd:v_opacities", v_opacities);
@@ -331,12 +335,95 @@ void run_adam(Library& library, Report& report) {
 }
 
 template <class T>
+void run_photometric_loss(Library& library, Report& report) {
+    Random random(6);
+    const auto target = random.array<T>(PIXELS * CHANNELS, 0, 1),
+               target_alpha = random.array<T>(PIXELS, 0.5, 1);
+    auto image = target;
+    for (T& value : image) value += T(random.next(-0.2, 0.2));
+    const auto alpha = random.array<T>(PIXELS, 0.5, 1), background = random.array<T>(CHANNELS, 0, 1);
+    std::vector<uint8_t> valid(PIXELS);
+    for (uint8_t& pixel : valid) pixel = random.next(0, 1) < 0.9;
+    std::vector<T> figures(5), v_image(image.size()), v_alpha(PIXELS);
+    library.call("photometric_loss", splat::PhotometricLossArgs<T>{
+                                         HEIGHT, WIDTH, 1, 0, T(0.8), T(0.2), T(0.1), T(0.05), image.data(),
+                                         alpha.data(), target.data(), target_alpha.data(), background.data(),
+                                         valid.data(), figures.data(), v_image.data(), v_alpha.data()});
+    report.add("photometric_loss:figures", figures);
+    report.add("photometric_loss:v_image", v_image);
+    report.add("photometric_loss:v_alpha", v_alpha);
+}
+
+template <class T>
+void run_update_splats(Library& library, Report& report) {
+    Random random(7);
+    constexpr int COEFFICIENTS = 16;
+    constexpr size_t N = COUNT;
+    const auto view = viewmat<T>();
+    const std::vector<T> intrinsics = {T(160), T(165), T(65.5), T(47.25)};
+    auto radii = random.array<T>(2 * N, -1, 5);
+    for (T& radius : radii) radius = radius > 0 ? radius : 0;  // culled
+    const auto v_means2d = random.array<T>(2 * N, -1, 1), v_depths = random.array<T>(N, -1, 1);
+    const auto v_conics = random.array<T>(3 * N, -1, 1), v_opacities = random.array<T>(N, -1, 1);
+    const auto v_normals = random.array<T>(3 * N, -1, 1), v_colors = random.array<T>(3 * N, -1, 1);
+    // means, log_scales, quats_wxyz, opacity_logits, sh; then their first and their second moments
+    const size_t sizes[5] = {3 * N, 3 * N, 4 * N, N, 3 * COEFFICIENTS * N};
+    const double low[5] = {-1.5, -5, -1, -3, -0.5}, high[5] = {1.5, -2, 1, 3, 0.5};
+    std::vector<T> parameter[5], first[5], second[5];
+    for (int k = 0; k < 5; ++k) {
+        parameter[k] = random.array<T>(sizes[k], low[k], high[k]);
+        first[k] = random.array<T>(sizes[k], -0.1, 0.1);
+        second[k] = random.array<T>(sizes[k], 0.1, 1);
+    }
+    splat::UpdateSplatsArgs<T> args{};
+    args.count = COUNT, args.width = WIDTH, args.height = HEIGHT;
+    args.antialiased = 1, args.coefficients = COEFFICIENTS, args.degree = 3, args.decode = 1;
+    args.dilation_px2 = T(0.1), args.near_depth = T(0.01);
+    args.rate1 = T(0.1), args.beta2 = T(0.999), args.rate2 = T(0.001), args.eps = T(1e-15);
+    args.inverse_root = T(1.5);
+    args.step_means = T(0.01), args.step_log_scales = T(0.02), args.step_quats_wxyz = T(0.03);
+    args.step_opacity_logits = T(0.04), args.step_sh_constant = T(0.05), args.step_sh = T(0.06);
+    args.viewmat = view.data(), args.intrinsics = intrinsics.data(), args.radii = radii.data();
+    args.v_means2d = v_means2d.data(), args.v_depths = v_depths.data(), args.v_conics = v_conics.data();
+    args.v_opacities = v_opacities.data(), args.v_normals = v_normals.data(), args.v_colors = v_colors.data();
+    args.means = parameter[0].data(), args.first_means = first[0].data(),
+    args.second_means = second[0].data();
+    args.log_scales = parameter[1].data(), args.first_log_scales = first[1].data();
+    args.second_log_scales = second[1].data();
+    args.quats_wxyz = parameter[2].data(), args.first_quats_wxyz = first[2].data();
+    args.second_quats_wxyz = second[2].data();
+    args.opacity_logits = parameter[3].data(), args.first_opacity_logits = first[3].data();
+    args.second_opacity_logits = second[3].data();
+    args.sh = parameter[4].data(), args.first_sh = first[4].data(), args.second_sh = second[4].data();
+    library.call("update_splats", args);
+    const char* names[5] = {"means", "log_scales", "quats_wxyz", "opacity_logits", "sh"};
+    for (int k = 0; k < 5; ++k) {
+        report.add(std::string("update_splats:") + names[k], parameter[k]);
+        report.add(std::string("update_splats:first_") + names[k], first[k]);
+        report.add(std::string("update_splats:second_") + names[k], second[k]);
+    }
+}
+
+template <class T>
+void run_peak_fma(Library& library, Report& report) {
+    int64_t operations = 0;
+    T sum = 0;
+    library.call("peak_fma", splat::PeakFmaArgs<T>{7, T(0.5), T(0.7), &operations, &sum});
+    // of one number of one thread: what all instruction sets agree on
+    const int threads = library.symbol<int32_t()>("splat_get_num_threads")();
+    report.add("peak_fma:sum_an_operation", std::vector<T>{T(double(sum) * threads / double(operations))});
+}
+
+template <class T>
 void run_all(Library& library, Report& report) {
     run_rasterize<T>(library, report);
     run_project<T>(library, report);
     run_sh_colors<T>(library, report);
     run_ssim<T>(library, report);
     run_adam<T>(library, report);
+    run_photometric_loss<T>(library, report);
+    run_update_splats<T>(library, report);
+    run_peak_fma<T>(library, report);
 }
 
 std::vector<Line> run_caller(Library& library, int threads) {
