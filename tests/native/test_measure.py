@@ -178,7 +178,8 @@ def test_no_splats() -> None:
     arguments = {
         name: array if name == "background" else array[:0] for name, array in scene(np.float32).items()
     }
-    counts = raster_counts(Rasterization(**arguments, width=5, height=3).context_handle)
+    result = Rasterization(**arguments, width=5, height=3)  # owns the context that is counted
+    counts = raster_counts(result.context_handle)
     assert (counts.pairs, counts.work, counts.visited_pairs, counts.blocks, counts.blended) == (0,) * 5
 
 
