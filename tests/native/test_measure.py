@@ -187,8 +187,9 @@ def test_what_is_refused() -> None:
     """No context, or one of the other type."""
     with pytest.raises(UserError, match="context is null"):
         raster_counts(None)
+    result = rasterized(FAINT, np.float64)
     with pytest.raises(UserError, match="another type"):
-        raster_counts(rasterized(FAINT, np.float64).context_handle, "f32")
+        raster_counts(result.context_handle, "f32")
     with pytest.raises(UserError, match="0 rounds or more, got -1"):
         measure._multiply_adds("f32", -1)
 
