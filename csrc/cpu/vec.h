@@ -28,10 +28,12 @@ struct IntegerOf;
 template <>
 struct IntegerOf<float> {
     using type = int32_t;
+    using bits = uint32_t;
 };
 template <>
 struct IntegerOf<double> {
     using type = int64_t;
+    using bits = uint64_t;
 };
 
 // N lanes of any number type. (A struct of its own: g++ takes a vector typedef inside a template for its scalar.)
@@ -47,6 +49,7 @@ struct Simd {
     static constexpr int LANES = N;
     using V = typename VectorOf<T, N>::type;
     using I = typename VectorOf<Int, N>::type;
+    using Bits = typename VectorOf<typename IntegerOf<T>::bits, N>::type;
     // What a comparison of V gives: -1 or 0 in each lane.
     using Mask = I;
 
@@ -125,7 +128,8 @@ struct Simd {
     }
 
     // 2^x for x in [-100, 100], relative error 2.2e-7 (float) or 3e-16 (double). x + MAGIC rounds x to an integer n,
-    // which then stands in the low bits; 2^(x-n) is a polynomial, and n is added to its exponent.
+    // which then stands in the low bits; 2^(x-n) is a polynomial, and n is added to its exponent. Any other x gives some
+    // number: the addition of unsigned bits wraps.
     static SPLAT_FN V exp2(V x) {
         if constexpr (sizeof(T) == 4) {
             const V shifted = x + T(12582912.0);  // 1.5 * 2^23
@@ -136,7 +140,7 @@ struct Simd {
             p = p * f + T(0.2402211972330855);
             p = p * f + T(0.6931469670642707);
             p = p * f + T(1.0000000716547885);
-            return V(I(p) + (I(shifted) << 23));
+            return V(Bits(p) + (Bits(shifted) << 23));
         } else {
             const V shifted = x + T(6755399441055744.0);  // 1.5 * 2^52
             const V f = x - (shifted - T(6755399441055744.0));
@@ -144,7 +148,7 @@ struct Simd {
             constexpr double LN2 = 0.693147180559945309417;
             V p = broadcast(LN2 / 13);
             for (int k = 12; k >= 1; --k) p = (p * f + 1) * (LN2 / k);
-            return V(I(p * f + 1) + (I(shifted) << 52));
+            return V(Bits(p * f + 1) + (Bits(shifted) << 52));
         }
     }
 

@@ -178,7 +178,17 @@ def forward(calls: Calls) -> None:
     }
     replayed = f"{drawn} image alpha v_image v_alpha"
     calls.call("rasterize_bwd", replayed, gradients, **sizes, context=slot.value)
+    measure(calls, slot.value)
     native.load_library().handle.splat_context_free(slot)
+
+
+def measure(calls: Calls, context: int | None) -> None:
+    """What the forward counted, of which the last three do not depend on time or threads, and a little arithmetic."""
+    counts, operations = np.zeros(8, np.int64), np.zeros(1, np.int64)
+    calls.call("raster_counts", "", {}, context=context, replay=1, counts=counts.ctypes.data)
+    calls.put_changing("raster_", counts=counts[-3:])
+    numbers = {"rounds": 100, "factor": 0.5, "addend": 1.0}
+    calls.call("peak_fma", "", {"sum": (1,)}, "peak_", operations=operations.ctypes.data, **numbers)
 
 
 def compare(calls: Calls) -> None:

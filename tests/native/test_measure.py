@@ -178,7 +178,8 @@ def test_no_splats() -> None:
     arguments = {
         name: array if name == "background" else array[:0] for name, array in scene(np.float32).items()
     }
-    counts = raster_counts(Rasterization(**arguments, width=5, height=3).context_handle)
+    result = Rasterization(**arguments, width=5, height=3)  # owns the context that is counted
+    counts = raster_counts(result.context_handle)
     assert (counts.pairs, counts.work, counts.visited_pairs, counts.blocks, counts.blended) == (0,) * 5
 
 
@@ -186,8 +187,9 @@ def test_what_is_refused() -> None:
     """No context, or one of the other type."""
     with pytest.raises(UserError, match="context is null"):
         raster_counts(None)
+    result = rasterized(FAINT, np.float64)
     with pytest.raises(UserError, match="another type"):
-        raster_counts(rasterized(FAINT, np.float64).context_handle, "f32")
+        raster_counts(result.context_handle, "f32")
     with pytest.raises(UserError, match="0 rounds or more, got -1"):
         measure._multiply_adds("f32", -1)
 
