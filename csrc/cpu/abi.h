@@ -240,18 +240,19 @@ struct UpdateSplatsArgs {
     const T* viewmat;
     const T* intrinsics;
     const T* radii;
-    const T* v_means2d;    // [N,2] or null (zero), and so the next five
-    const T* v_depths;     // [N]
-    const T* v_conics;     // [N,3]
-    const T* v_opacities;  // [N]
-    const T* v_normals;    // [N,3]
-    const T* v_colors;     // [N,3]
-    T* means;              // in and out [N,3], and so all that follow
-    T* log_scales;         // [N,3]
-    T* quats_wxyz;         // [N,4]
-    T* opacity_logits;     // [N]
-    T* sh;                 // [N,K,3]
-    T* first_means;        // Adam's first moments, of the same shapes
+    const T* v_means2d;         // [N,2] or null (zero), and so the next five
+    const T* v_depths;          // [N]
+    const T* v_conics;          // [N,3]
+    const T* v_opacities;       // [N]
+    const T* v_normals;         // [N,3]
+    const T* v_colors;          // [N,3]
+    const T* log_scale_floors;  // [N], below which no log-scale of an updated splat may end, or null
+    T* means;                   // in and out [N,3], and so all that follow
+    T* log_scales;              // [N,3]
+    T* quats_wxyz;              // [N,4]
+    T* opacity_logits;          // [N]
+    T* sh;                      // [N,K,3]
+    T* first_means;             // Adam's first moments, of the same shapes
     T* first_log_scales;
     T* first_quats_wxyz;
     T* first_opacity_logits;

@@ -87,6 +87,12 @@ struct Updater {
                      a.step_means);
         update_group({a.log_scales, a.first_log_scales, a.second_log_scales, 3}, gradient.log_scales, start,
                      begin, end, a.step_log_scales);
+        if (a.log_scale_floors)
+            for (int64_t i = start + begin; i < start + end; ++i)
+                for (int axis = 0; axis < 3; ++axis) {
+                    S& log_scale = a.log_scales[3 * i + axis];
+                    if (log_scale < a.log_scale_floors[i]) log_scale = a.log_scale_floors[i];
+                }
         update_group({a.quats_wxyz, a.first_quats_wxyz, a.second_quats_wxyz, 4}, gradient.quats_wxyz, start,
                      begin, end, a.step_quats_wxyz);
         update_group({a.opacity_logits, a.first_opacity_logits, a.second_opacity_logits, 1},

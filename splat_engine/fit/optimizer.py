@@ -81,13 +81,14 @@ class Adam:
             "sh": settings.sh_rest * fading,
         }
 
-    def step(self, state: SplatState, seen: Seen, step: int) -> None:
+    def step(self, state: SplatState, seen: Seen, step: int, log_scale_floors: Tensor | None = None) -> None:
         """Makes one update.
 
         Args:
             state: Parameters and moments, changed in place.
             seen: The view and its gradients.
             step: Number of this update, from 1, for Adam's bias correction.
+            log_scale_floors: [N] below which no log-scale may end, or None.
         """
         camera = seen.camera
         moments = {name: state.add_moments(name, state.params[name]) for name in PARAMETER_NAMES}
@@ -106,5 +107,6 @@ class Adam:
             degree=state.sh_degree,
             decode=self.formation.is_linear,
             sparse=self.settings.sparse,
+            log_scale_floors=log_scale_floors,
             backend=self.backend,
         )

@@ -86,8 +86,8 @@ class AdaptiveDensity:
         if GRADIENT_SUM not in state.buffers:
             state.buffers[GRADIENT_SUM] = torch.zeros(len(state))
             state.buffers[SEEN_COUNT] = torch.zeros(len(state))
-        half_size = means2d_gradient.new_tensor(size) * 0.5
-        state.buffers[GRADIENT_SUM] += torch.linalg.vector_norm(means2d_gradient * half_size, dim=1)
+        by_x, by_y = means2d_gradient.unbind(dim=1)
+        state.buffers[GRADIENT_SUM] += torch.hypot(by_x * (0.5 * size[0]), by_y * (0.5 * size[1]))
         state.buffers[SEEN_COUNT] += radii[:, 0] > 0
 
     @torch.no_grad()

@@ -98,9 +98,7 @@ class Trainer:
         if self._guards and (step % GUARD_INTERVAL == 1 or FLOOR not in self.state.buffers):
             self._refresh_floors()
         result, seen = self._differentiate(step)
-        self._optimizer.step(self.state, seen, step)
-        if self._guards:
-            self._keep_above_floors()
+        self._optimizer.step(self.state, seen, step, self.state.buffers.get(FLOOR))
         self._strategy.after_step(step, self.state, self._generator)
         self.step = step
         if step == min(LEARNING_CHECK_STEP, fit.steps):
@@ -158,10 +156,6 @@ class Trainer:
         cameras = [view.camera for view in self.images.views]
         means = self.state.params["means"]
         self.state.buffers[FLOOR] = log_scale_floors(means, cameras, self.settings.fit.min_sigma_px)
-
-    def _keep_above_floors(self) -> None:
-        log_scales = self.state.params["log_scales"]
-        torch.maximum(log_scales, self.state.buffers[FLOOR][:, None], out=log_scales)
 
     def _check_learning(self, step: int) -> None:
         """Warns of a parameter group whose gradient has been zero in every step: it cannot learn."""

@@ -213,6 +213,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("v_opacities", "ptr"),
         ("v_normals", "ptr"),
         ("v_colors", "ptr"),
+        ("log_scale_floors", "ptr"),
         ("means", "ptr"),
         ("log_scales", "ptr"),
         ("quats_wxyz", "ptr"),

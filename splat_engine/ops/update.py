@@ -45,6 +45,7 @@ def update_splats(
     beta2: float = 0.999,
     eps: float = 1e-15,
     sparse: bool = False,
+    log_scale_floors: Tensor | None = None,
     backend: str = "cpu",
 ) -> None:
     """Takes one Adam step on all parameters, in place: the backward of ``project`` and ``sh_colors``, then ``adam_step``.
@@ -74,6 +75,7 @@ def update_splats(
         beta2: decay of the second moment.
         eps: added to the denominator.
         sparse: leave splats alone, moments included, whose gradients on the screen are all exactly 0: no pixel saw them.
+        log_scale_floors: [N] values below which no log-scale of an updated splat may end; None: no bound.
         backend: "cpu" or "reference".
 
     Raises:
@@ -85,6 +87,8 @@ def update_splats(
     check_camera_model(camera_model)
     check_step(step, (beta1, beta2))
     _check(params, moments, gradients, radii, viewmat, intrinsics, degree)
+    if log_scale_floors is not None:
+        check_tensor("log_scale_floors", log_scale_floors, radii.shape[:1], radii)
     if backend == "reference":
 
         def to_screen(leaves: Mapping[str, Tensor]) -> tuple[Projected, Tensor]:
@@ -109,6 +113,7 @@ def update_splats(
             return projected, sh_colors(means, sh, viewmat, **shading, backend=backend)  # type: ignore[arg-type]
 
         options = {"rates": rates, "step": step, "betas": (beta1, beta2), "eps": eps, "sparse": sparse}
+        options["log_scale_floors"] = log_scale_floors
         reference.update_splats(params, moments, gradients, to_screen, **options)  # type: ignore[arg-type]
         return
     means = params["means"]
@@ -118,6 +123,7 @@ def update_splats(
         "radii": radii.contiguous(),
         "viewmat": viewmat.contiguous(),
         "intrinsics": intrinsics.contiguous(),
+        "log_scale_floors": contiguous(log_scale_floors),
     }
     bias = 1.0 - beta1**step
     native.call(

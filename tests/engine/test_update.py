@@ -245,6 +245,27 @@ def test_sparse_leaves_unseen_splats_alone(dtype: torch.dtype, backend: str) -> 
         assert relative_l2(moved[seen], expected[seen]) < tolerance and moved[seen].any()
 
 
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_log_scales_end_above_their_floors(backend: str, sparse: bool) -> None:
+    """Log-scales below a splat's floor end on it, others stay; in a sparse step splats that nobody saw are left alone."""
+    scene = Scene(75)
+    seen = torch.arange(75) % 3 > 0
+    gradients = ScreenGradients(
+        *(g * seen.reshape(-1, *[1] * (g.dim() - 1)) for g in scene.gradients if g is not None)
+    )
+    free = scene.update(gradients=gradients, sparse=sparse, backend=backend)
+    floors = scene.params["log_scales"].mean(dim=1)
+    floors[::5] = -torch.inf
+    held = scene.update(gradients=gradients, sparse=sparse, log_scale_floors=floors, backend=backend)
+    expected = torch.maximum(free[1], floors[:, None])
+    if sparse:
+        expected[~seen] = free[1][~seen]
+    assert (expected != free[1]).any() and (expected == free[1]).any()
+    assert torch.equal(held[1], expected)
+    assert all(torch.equal(a, b) for i, (a, b) in enumerate(zip(held, free, strict=True)) if i != 1)
+
+
 def test_culled_splats_move_by_their_moments_alone() -> None:
     """A culled splat has no gradient of its shape, whatever stands in the arrays of the screen."""
     scene = Scene(60)
@@ -284,6 +305,7 @@ def test_few_splats(backend: str, count: int) -> None:
         ({"radii": torch.zeros(9, 3)}, "radii"),
         ({"gradients": ScreenGradients(means2d=torch.zeros(9, 3))}, "gradients.means2d"),
         ({"camera_model": "fisheye"}, "camera_model"),
+        ({"log_scale_floors": torch.zeros(8)}, "log_scale_floors"),
         ({"backend": "gpu"}, "backend"),
     ],
 )

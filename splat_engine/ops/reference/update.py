@@ -43,6 +43,7 @@ def update_splats(
     betas: tuple[float, float],
     eps: float,
     sparse: bool,
+    log_scale_floors: Tensor | None,
 ) -> None:
     """Updates parameters and moments in place; see ``splat_engine.ops.update_splats`` for the arguments.
 
@@ -68,6 +69,10 @@ def update_splats(
         for part, rate in ((slice(0, 1), rates["sh_dc"]), (slice(1, None), rates["sh"])):
             rows = [values[:, part] for values in (params[name], grad, *moments[name])]
             adam_step(*rows, lr=rate, **options)  # type: ignore[arg-type]
+    if log_scale_floors is not None:
+        bounded = torch.maximum(params["log_scales"], log_scale_floors[:, None])
+        updated = slice(None) if visible is None else visible
+        params["log_scales"][updated] = bounded[updated]
 
 
 def _seen(gradients: ScreenGradients, count: int, device: torch.device) -> Tensor:
