@@ -61,9 +61,9 @@ struct Preparer {
         W features[MAX_CHANNELS];
         for (W& feature : features) feature = W(T(0));
         load_features(first, lanes, features);
-        // `zero` is NaN where any input is not finite (or so large that a sum overflows), and then equals nothing.
-        W zero = (mean[0] + mean[1] + depth + conic[0] + conic[1] + conic[2] + opacity) * W(T(0));
-        for (const W& feature : features) zero = zero + feature * W(T(0));
+        // False where any input is not finite (or so large that the sum overflows).
+        auto finite = is_finite(mean[0] + mean[1] + depth + conic[0] + conic[1] + conic[2] + opacity);
+        for (const W& feature : features) finite = finite & is_finite(feature);
         for (int lane = 0; lane < LANES; ++lane) {
             const double a = double(conic[0].v[lane]), b = double(conic[1].v[lane]),
                          c = double(conic[2].v[lane]);
@@ -71,7 +71,7 @@ struct Preparer {
         }
         const W schur = W::load(schurs), none = W(T(0));
         // (a c - b^2 > 0 in double follows from the Schur complement, a > 0 and the rounding of T, which keeps signs.)
-        const auto drawn = (zero == none) & (conic[0] > none) & (schur > none) & (opacity >= W(T(ALPHA_MIN)));
+        const auto drawn = finite & (conic[0] > none) & (schur > none) & (opacity >= W(T(ALPHA_MIN)));
         // A dropped splat's lane computes with harmless numbers.
         const W one = W(T(1));
         const V mean_x = where(drawn, mean[0]).v, mean_y = where(drawn, mean[1]).v;
