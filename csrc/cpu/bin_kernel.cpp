@@ -105,6 +105,8 @@ struct Preparer {
         for (int k = 0; k < MAX_CHANNELS; ++k) fields[6 + k] = features[k];
         fields[14] = fields[15] = none;
         store_rows<RECORD_FIELDS>(fields, reinterpret_cast<T*>(records + first), RECORD_FIELDS, lanes);
+        for (int lane = 0; lane < LANES; lane += 64 / int(sizeof(Bounds<T>)))
+            __builtin_prefetch(bounds + first + LANES + lane, 1);
         int64_t kept = 0;
         for (int lane = 0; lane < lanes; ++lane) {
             const int64_t i = first + lane;

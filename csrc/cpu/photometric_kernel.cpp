@@ -127,6 +127,9 @@ struct Comparison {
             repeat<CHANNELS>([&](auto number) SPLAT_INLINE {
                 constexpr int PART = decltype(number)::value;
                 const int64_t position = pixel * CHANNELS + PART * LANES;
+                // Rows of a strip lie apart in memory, which the processor does not foresee.
+                __builtin_prefetch(image + GROUP * length + position);
+                __builtin_prefetch(target + GROUP * length + position);
                 T drawn = encoded(load_padded(image, position, length));
                 T wanted =
                     encoded(load_padded(target, position, length) + spread<PART>(left) * background[PART]);
@@ -271,6 +274,7 @@ struct Comparison {
             absolute = absolute + larger(difference, -difference);
             squared = squared + difference * difference;
             if (!with_gradient || start + i >= length) continue;
+            __builtin_prefetch(args.v_image + (row + GROUP) * length + start + i, 1);
             const T sign = select(difference > T(S(0)), by_sign, where(difference < T(S(0)), -by_sign));
             T v_drawn = sign + difference * by_difference;
             if constexpr (BLURS) {

@@ -155,6 +155,9 @@ struct BackwardRaster {
     void finish(int64_t begin, int64_t end, const T* lines, int threads) const {
         for (int64_t i = begin; i < end; ++i) {
             T sum[LINE];
+            for (int thread = 0; thread < threads; ++thread)
+                __builtin_prefetch(lines + (int64_t(thread) * args.count + i + PREFETCH) * LINE);
+            __builtin_prefetch(&binned.records[i + PREFETCH]);
             std::memcpy(sum, lines + i * LINE, sizeof sum);
             for (int thread = 1; thread < threads; ++thread) {
                 const T* line = lines + (int64_t(thread) * args.count + i) * LINE;

@@ -339,13 +339,23 @@ SPLAT_FN void transpose(Wide<S>* rows) {
     }
 }
 
+// Asks for the LANES rows behind those at `rows`, which the next turn of a loop over blocks of rows will want. Such loops
+// go through a dozen arrays at once, more than the processor's own foresight keeps up with.
+template <int WRITE, class S>
+SPLAT_FN void prefetch_next_rows(const S* rows, int64_t stride) {
+    constexpr int64_t LINE_NUMBERS = 64 / int64_t(sizeof(S));
+    const int64_t block = Wide<S>::LANES * stride;
+    for (int64_t i = 0; i < block; i += LINE_NUMBERS) __builtin_prefetch(rows + block + i, WRITE);
+}
+
 // columns[c] = field c of `count` rows (at most LANES) that are `stride` numbers apart. Missing rows repeat
-// the last. Full blocks of LANES columns are transposed in registers.
-template <int COLUMNS, class S>
+// the last. Full blocks of LANES columns are transposed in registers. AHEAD: the next rows will be read as well.
+template <int COLUMNS, bool AHEAD = true, class S>
 SPLAT_FN void load_rows(const S* rows, int64_t stride, int count, Wide<S>* columns) {
     using T = Wide<S>;
     constexpr int LANES = T::LANES, BLOCKED = COLUMNS / LANES * LANES;
     if (count == LANES) {
+        if constexpr (AHEAD) prefetch_next_rows<0>(rows, stride);
         for (int block = 0; block < BLOCKED; block += LANES) {
             for (int lane = 0; lane < LANES; ++lane)
                 columns[block + lane] = T::load(rows + lane * stride + block);
@@ -364,12 +374,13 @@ SPLAT_FN void load_rows(const S* rows, int64_t stride, int count, Wide<S>* colum
     for (int c = 0; c < COLUMNS; ++c) columns[c] = T::load(buffer[c]);
 }
 
-// The counterpart. `columns` is left transposed.
-template <int COLUMNS, class S>
+// The counterpart. `columns` is left transposed. AHEAD: the next rows will be written as well, and are in memory.
+template <int COLUMNS, bool AHEAD = true, class S>
 SPLAT_FN void store_rows(Wide<S>* columns, S* rows, int64_t stride, int count) {
     using T = Wide<S>;
     constexpr int LANES = T::LANES, BLOCKED = COLUMNS / LANES * LANES;
     if (count == LANES) {
+        if constexpr (AHEAD) prefetch_next_rows<1>(rows, stride);
         for (int block = 0; block < BLOCKED; block += LANES) {
             transpose<1>(columns + block);
             for (int lane = 0; lane < LANES; ++lane)
