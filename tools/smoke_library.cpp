@@ -375,6 +375,7 @@ void run_update_splats(Library& library, Report& report) {
         first[k] = random.array<T>(sizes[k], -0.1, 0.1);
         second[k] = random.array<T>(sizes[k], 0.1, 1);
     }
+    const auto floors = random.array<T>(N, -5, -4);  // above some of the log-scales
     splat::UpdateSplatsArgs<T> args{};
     args.count = COUNT, args.width = WIDTH, args.height = HEIGHT;
     args.antialiased = 1, args.coefficients = COEFFICIENTS, args.degree = 3, args.decode = 1;
@@ -385,6 +386,7 @@ void run_update_splats(Library& library, Report& report) {
     args.step_opacity_logits = T(0.04), args.step_sh_constant = T(0.05), args.step_sh = T(0.06);
     args.viewmat = view.data(), args.intrinsics = intrinsics.data(), args.radii = radii.data();
     args.v_means2d = v_means2d.data(), args.v_depths = v_depths.data(), args.v_conics = v_conics.data();
+    args.log_scale_floors = floors.data();
     args.v_opacities = v_opacities.data(), args.v_normals = v_normals.data(), args.v_colors = v_colors.data();
     args.means = parameter[0].data(), args.first_means = first[0].data(),
     args.second_means = second[0].data();
