@@ -19,7 +19,6 @@ from splat_engine.formats.cameras import Camera
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.exr import read_passes
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "blend"
 TOLERANCE_PX = 0.01
 """The claim of FACTS.md section 4. Blender's own matrices are single precision: about 1e-4 px at 1920 px."""
 
@@ -318,10 +317,10 @@ def test_agrees_with_a_rendered_marker(name: str, tmp_path: Path) -> None:
     assert np.abs(centroid - expected).max() < 0.05
 
 
-def test_published_pixels_of_cameras_ortho_persp() -> None:
+def test_published_pixels_of_cameras_ortho_persp(shared_data: Path) -> None:
     """Both cameras of blendtorch's test file see the cube's corners where its authors say."""
-    expected = json.loads((DATA / "cameras_ortho_persp.expected.json").read_text())
-    bpy.ops.wm.open_mainfile(filepath=str(DATA / "cameras_ortho_persp.blend"))
+    expected = json.loads((shared_data / "blend" / "cameras_ortho_persp.expected.json").read_text())
+    bpy.ops.wm.open_mainfile(filepath=str(shared_data / "blend" / "cameras_ortho_persp.blend"))
     cube = evaluated(bpy.data.objects["Cube"])
     corners = np.array([cube.matrix_world @ vertex.co for vertex in cube.data.vertices])
     for name, key in (("CamOrtho", "CamOrtho_xy"), ("CamProj", "CamProj_xy")):
@@ -331,9 +330,9 @@ def test_published_pixels_of_cameras_ortho_persp() -> None:
         np.testing.assert_allclose(depth, expected["z"], atol=1e-4)
 
 
-def test_panorama_is_refused_in_words() -> None:
+def test_panorama_is_refused_in_words(shared_data: Path) -> None:
     """A panoramic camera names itself and the way out."""
-    bpy.ops.wm.open_mainfile(filepath=str(DATA / "panorama.blend"))
+    bpy.ops.wm.open_mainfile(filepath=str(shared_data / "blend" / "panorama.blend"))
     with pytest.raises(UserError, match="panoramic") as caught:
         engine_camera(bpy.context.scene.camera)
     assert "Camera" in caught.value.headline

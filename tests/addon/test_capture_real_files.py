@@ -15,8 +15,6 @@ from splat_engine.formats.point_ply import read_point_ply
 from tests.addon.capture_scenes import settings
 from tests.addon.rna_dump import differences, dump_scene
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "blend"
-
 BOUNDS = {
     "particle_hair": ((-5.0, -5.1, -0.2), (5.0, 8.5, 2.4)),
     "geometry_nodes_tree_45k_instances": ((-47.5, -52.4, -0.7), (264.3, 96.6, 39.1)),
@@ -34,9 +32,9 @@ SCENES = {"bowling_linked/game_bowling": "Game"}
 
 
 @pytest.mark.parametrize("name", BOUNDS)
-def test_real_file(name: str, tmp_path: Path) -> None:
+def test_real_file(name: str, tmp_path: Path, shared_data: Path) -> None:
     """Four views, start points within the bounds, the target in the middle of each view, and no trace in the scene."""
-    bpy.ops.wm.open_mainfile(filepath=str(DATA / f"{name}.blend"))
+    bpy.ops.wm.open_mainfile(filepath=str(shared_data / "blend" / f"{name}.blend"))
     scene = bpy.data.scenes[SCENES[name]] if name in SCENES else bpy.context.scene
     scene.view_layers[0].update()  # Blender evaluates only the scene that is shown
     before = dump_scene(scene)

@@ -399,9 +399,9 @@ def test_warnings_are_told(tmp_path: Path) -> None:
         assert [note for note in made.notes if piece in note], piece
 
 
-def test_a_missing_library_is_named_and_the_rest_captured(tmp_path: Path) -> None:
+def test_a_missing_library_is_named_and_the_rest_captured(tmp_path: Path, shared_data: Path) -> None:
     """A linked file that is gone is a warning where anything renders, and is named where nothing does."""
-    path = Path(__file__).resolve().parents[3] / "shared/data/blend/cameras_in_linked_instances.blend"
+    path = shared_data / "blend/cameras_in_linked_instances.blend"
     bpy.ops.wm.open_mainfile(filepath=str(path))
     made = capture_scene(bpy.context, settings(), tmp_path)
     assert [note for note in made.notes if "C.blend" in note]
@@ -412,9 +412,9 @@ def test_a_missing_library_is_named_and_the_rest_captured(tmp_path: Path) -> Non
     assert "C.blend" in caught.value.hint
 
 
-def test_a_menu_in_front_of_the_scene(tmp_path: Path) -> None:
+def test_a_menu_in_front_of_the_scene(tmp_path: Path, shared_data: Path) -> None:
     """A file that opens with an empty scene names the one that has the geometry; given that, it is captured."""
-    path = Path(__file__).resolve().parents[3] / "shared/data/blend/bowling_linked/game_bowling.blend"
+    path = shared_data / "blend/bowling_linked/game_bowling.blend"
     bpy.ops.wm.open_mainfile(filepath=str(path))
     with pytest.raises(UserError, match="nothing to look at") as caught:
         capture_scene(bpy.context, settings(), tmp_path)

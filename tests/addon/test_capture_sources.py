@@ -17,8 +17,6 @@ from splat_engine.formats.capture import Capture
 from splat_engine.formats.errors import UserError
 from tests.addon.capture_scenes import camera, cube, settings
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "blend"
-
 
 def plan(tmp_path: Path, **values: object) -> Capture:
     """Writes the cameras alone."""
@@ -203,7 +201,7 @@ def test_bad_cameras_are_left_out_and_named(tmp_path: Path) -> None:
         plan(tmp_path, rig="scene")
 
 
-def test_no_camera_names_the_remedy_and_the_missing_library(tmp_path: Path) -> None:
+def test_no_camera_names_the_remedy_and_the_missing_library(tmp_path: Path, shared_data: Path) -> None:
     """A scene without a camera points to a rig; the file whose cameras are in a missing library names it."""
     cube()
     with pytest.raises(UserError, match="no camera") as caught:
@@ -211,23 +209,23 @@ def test_no_camera_names_the_remedy_and_the_missing_library(tmp_path: Path) -> N
     assert "rig" in caught.value.hint
     with pytest.raises(UserError, match="no active camera"):
         plan(tmp_path, rig="active")
-    bpy.ops.wm.open_mainfile(filepath=str(DATA / "cameras_in_linked_instances.blend"))
+    bpy.ops.wm.open_mainfile(filepath=str(shared_data / "blend" / "cameras_in_linked_instances.blend"))
     with pytest.raises(UserError, match="no camera") as caught:
         plan(tmp_path, rig="scene")
     assert "C.blend" in caught.value.hint
 
 
-def test_panorama_is_refused_in_words(tmp_path: Path) -> None:
+def test_panorama_is_refused_in_words(tmp_path: Path, shared_data: Path) -> None:
     """The file whose only camera is panoramic is refused for its cameras, and captured by a rig."""
-    bpy.ops.wm.open_mainfile(filepath=str(DATA / "panorama.blend"))
+    bpy.ops.wm.open_mainfile(filepath=str(shared_data / "blend" / "panorama.blend"))
     with pytest.raises(UserError, match="panoramic"):
         plan(tmp_path, rig="scene")
     assert len(plan(tmp_path, rig="sphere").views) == 4
 
 
-def test_published_cameras(tmp_path: Path) -> None:
+def test_published_cameras(tmp_path: Path, shared_data: Path) -> None:
     """Both kinds of camera of a file come through transforms.json."""
-    bpy.ops.wm.open_mainfile(filepath=str(DATA / "cameras_ortho_persp.blend"))
+    bpy.ops.wm.open_mainfile(filepath=str(shared_data / "blend" / "cameras_ortho_persp.blend"))
     plan(tmp_path, rig="scene")
     frames = json.loads((tmp_path / "transforms.json").read_text())["frames"]
     assert {f["splatfit"]["camera"]: f["camera_model"] for f in frames} == {
