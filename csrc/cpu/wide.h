@@ -157,22 +157,22 @@ SPLAT_FN Wide<float> exponential(Wide<float> x) {
     return select(x < Float(-87.3f), Float(0.0f), p);
 }
 
-// ln(x) = e ln 2 + ln(m), m in [sqrt(1/2), sqrt(2)): a polynomial of degree 8 in m - 1 (Cephes). Relative
-// error 1e-7 for normal x > 0. 0 and negative numbers give NaN, infinity and NaN give themselves. (Subnormal
-// numbers count as zero.)
-SPLAT_FN Wide<float> logarithm(Wide<float> x) {
+// A positive normal x as 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), and the polynomial of degree 8 (Cephes) in
+// ln(1 + f) = f - f^2 / 2 + f^3 polynomial.
+struct LogarithmParts {
+    Wide<float> e, f, polynomial;
+};
+SPLAT_FN LogarithmParts logarithm_parts(Wide<float> x) {
     using Float = Wide<float>;
     using Truth = WideTypes<float>::Truth;
     Truth bits;
     __builtin_memcpy(&bits, &x.v, sizeof bits);
-    // Counted from sqrt(1/2), the exponent field is e and the rest is m.
-    const Truth offset = bits - 0x3f3504f3;
-    const Truth exponent = offset >> 23;
+    // Counted from sqrt(1/2), the exponent field is e and the rest is the mantissa.
+    const Truth exponent = (bits - 0x3f3504f3) >> 23;
     const Truth mantissa = bits - (exponent << 23);
     Float m;
     __builtin_memcpy(&m.v, &mantissa, sizeof mantissa);
-    const Float e = Float::of(__builtin_convertvector(exponent, Float::Vector));
-    const Float f = m - Float(1.0f), squared = f * f;
+    const Float f = m - Float(1.0f);
     Float p = Float(7.0376836292e-2f);
     p = p * f + Float(-1.1514610310e-1f);
     p = p * f + Float(1.1676998740e-1f);
@@ -182,6 +182,15 @@ SPLAT_FN Wide<float> logarithm(Wide<float> x) {
     p = p * f + Float(2.0000714765e-1f);
     p = p * f + Float(-2.4999993993e-1f);
     p = p * f + Float(3.3333331174e-1f);
+    return {Float::of(__builtin_convertvector(exponent, Float::Vector)), f, p};
+}
+
+// ln(x) = e ln 2 + ln(1 + f). Relative error 1e-7 for normal x > 0. 0 and negative numbers give NaN, infinity and NaN give
+// themselves. (Subnormal numbers count as zero.)
+SPLAT_FN Wide<float> logarithm(Wide<float> x) {
+    using Float = Wide<float>;
+    const auto [e, f, p] = logarithm_parts(x);
+    const Float squared = f * f;
     const Float log_m = f * squared * p + e * Float(-2.12194440e-4f) - squared * Float(0.5f);
     const Float result = f + log_m + e * Float(0.693359375f);
     const Float least = Float(1.17549435e-38f), most = Float(3.40282347e38f);
@@ -194,28 +203,13 @@ SPLAT_FN Wide<double> positive_power(Wide<double> x, double exponent) {
 }
 
 // 2^(exponent log2 x), without the care that logarithm and exponential take of numbers out of range: some thirty
-// operations. The logarithm is Cephes' as above; the power of 2 has the polynomial of Simd::exp2 (vec.h). Relative error
+// operations. The power of 2 has the polynomial of Simd::exp2 (vec.h). Relative error
 // 2e-7 (|exponent log2 x| + 1). NaN and infinity give some number.
 SPLAT_FN Wide<float> positive_power(Wide<float> x, double exponent) {
     using Float = Wide<float>;
     using Truth = WideTypes<float>::Truth;
-    Truth bits;
-    __builtin_memcpy(&bits, &x.v, sizeof bits);
-    const Truth whole = (bits - 0x3f3504f3) >> 23;
-    const Truth mantissa = bits - (whole << 23);
-    Float m;
-    __builtin_memcpy(&m.v, &mantissa, sizeof mantissa);
-    const Float e = Float::of(__builtin_convertvector(whole, Float::Vector));
-    const Float f = m - Float(1.0f), squared = f * f;
-    Float p = Float(7.0376836292e-2f);
-    p = p * f + Float(-1.1514610310e-1f);
-    p = p * f + Float(1.1676998740e-1f);
-    p = p * f + Float(-1.2420140846e-1f);
-    p = p * f + Float(1.4249322787e-1f);
-    p = p * f + Float(-1.6668057665e-1f);
-    p = p * f + Float(2.0000714765e-1f);
-    p = p * f + Float(-2.4999993993e-1f);
-    p = p * f + Float(3.3333331174e-1f);
+    const auto [e, f, p] = logarithm_parts(x);
+    const Float squared = f * f;
     const Float log_m = f + squared * (f * p - Float(0.5f));
     const Float power = log_m * Float(float(exponent * 1.44269504088896341)) + e * Float(float(exponent));
     const Float magic = Float(12582912.0f);

@@ -22,7 +22,7 @@ from splat_engine.fit.drawing import (
     to_screen,
 )
 from splat_engine.fit.formation import ImageFormation
-from splat_engine.fit.losses import fit_loss, geometry_loss
+from splat_engine.fit.losses import fit_loss, geometry_loss, photometric_options
 from splat_engine.fit.model import SplatState
 from splat_engine.formats.settings import FitSettings
 from splat_engine.ops import RasterPass, ScreenGradients, photometric_loss_and_gradients
@@ -110,11 +110,7 @@ def _compare_screen(
         view.color,
         view.alpha,
         background,
-        encode=formation.is_linear,
-        ssim_weight=settings.ssim_weight,
-        mse_weight=settings.mse_weight,
-        alpha_weight=settings.alpha_weight,
-        valid=view.valid,
+        **photometric_options(view, formation, settings),
     )
     loss = photometric.loss
     if not color_only:

@@ -5,6 +5,8 @@ Source: Kerbl et al. 2023, 3D Gaussian Splatting, eq. 7 (0.8 L1 + 0.2 D-SSIM).
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import torch
 from torch import Tensor
 
@@ -45,6 +47,29 @@ def normal_loss(normals: Tensor, alpha: Tensor, target: Tensor, target_alpha: Te
     return loss
 
 
+class PhotometricOptions(TypedDict):
+    """How a view's picture is compared; keywords of the photometric ops."""
+
+    encode: bool
+    ssim_weight: float
+    mse_weight: float
+    alpha_weight: float
+    valid: Tensor | None
+
+
+def photometric_options(
+    view: ViewTensors, formation: ImageFormation, settings: FitSettings
+) -> PhotometricOptions:
+    """Returns how a view's picture is compared in a fit."""
+    return {
+        "encode": formation.is_linear,
+        "ssim_weight": settings.ssim_weight,
+        "mse_weight": settings.mse_weight,
+        "alpha_weight": settings.alpha_weight,
+        "valid": view.valid,
+    }
+
+
 def fit_loss(
     drawn: Drawn,
     view: ViewTensors,
@@ -77,11 +102,7 @@ def fit_loss(
         view.color,
         view.alpha,
         background,
-        encode=formation.is_linear,
-        ssim_weight=settings.ssim_weight,
-        mse_weight=settings.mse_weight,
-        alpha_weight=settings.alpha_weight,
-        valid=view.valid,
+        **photometric_options(view, formation, settings),
         backend=backend,
     )
     geometry = geometry_loss(drawn, view, settings, extent=extent, share=geometry_share)
