@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "splat_engine": set(),
     FORMATS: {NUMPY},
     NATIVE: {NUMPY, FORMATS},
-    OPS: {NUMPY, "torch", NATIVE, FORMATS},
+    OPS: {NUMPY, "torch", NATIVE, FORMATS, "cuda"},
     f"{OPS}.reference": {"torch", FORMATS},
     FIT: {NUMPY, "torch", OPS, FORMATS, NATIVE, "OpenEXR", "PIL", "scipy"},
     "splat_engine.*": {NUMPY, "torch", FORMATS, NATIVE, OPS, FIT, "OpenEXR", "PIL", "scipy", "tqdm"},

@@ -1,4 +1,4 @@
-"""The argument structures of the C ABI: the mirror of csrc/cpu/abi.h, field by field, in one place.
+"""The argument structures of the C ABI: the mirror of csrc/cpu/abi.h and csrc/include/op_args.h, field by field.
 
 Each op is declared once, as a list of (field, kind); the float and the double structure follow from it. Kinds:
 ``ptr`` an address (an int, 0 or None for null), ``scalar`` a float or double, ``i32``, ``i64``.
@@ -253,6 +253,16 @@ def structure(op: str, scalar: str) -> type[ctypes.Structure]:
         op: a key of OPS.
         scalar: "f32" or "f64".
     """
+    return structure_of(f"{op}_{scalar}", OPS[op], scalar)
+
+
+def structure_of(name: str, fields: list[tuple[str, str]], scalar: str) -> type[ctypes.Structure]:
+    """Make a ctypes structure of (field, kind) pairs.
+
+    Args:
+        name: of the class.
+        fields: name and kind of each field.
+        scalar: "f32" or "f64".
+    """
     kinds = {"ptr": ctypes.c_void_p, "i32": ctypes.c_int32, "i64": ctypes.c_int64, "scalar": SCALARS[scalar]}
-    fields = [(name, kinds[kind]) for name, kind in OPS[op]]
-    return type(f"{op}_{scalar}", (ctypes.Structure,), {"_fields_": fields})
+    return type(name, (ctypes.Structure,), {"_fields_": [(field, kinds[kind]) for field, kind in fields]})

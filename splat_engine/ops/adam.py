@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from splat_engine import native
+from splat_engine.ops.backends import call
 from splat_engine.ops.checks import check_backend, check_tensor, scalar_name
-from splat_engine.ops.memory import address, check_on_cpu
+from splat_engine.ops.memory import address, check_place
 from splat_engine.ops.reference import adam as reference
 
 __all__ = ["adam_step"]
@@ -42,7 +42,7 @@ def adam_step(
         beta2: decay of the second moment.
         eps: added to the denominator.
         visible: [N] bool; rows where it is False stay as they are, moments included. None updates all rows.
-        backend: "cpu" or "reference".
+        backend: "cpu", "cuda" or "reference".
 
     Raises:
         ValueError: a shape, type or number is not as above.
@@ -64,13 +64,14 @@ def adam_step(
             visible=visible,
         )
         return
-    check_on_cpu(param)
+    check_place(backend, param)
     grad = grad.detach().contiguous()
     mask = None if visible is None else visible.contiguous()
     rows = param.shape[0]
-    native.call(
+    call(
+        backend,
         "adam_step",
-        scalar_name(param.dtype),
+        param,
         rows=rows,
         row_size=param.numel() // rows if rows else 0,
         rate1=1.0 - beta1,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 _SCALARS = {torch.float32: "f32", torch.float64: "f64"}
-BACKENDS = ("cpu", "reference")
+BACKENDS = ("cpu", "cuda", "reference")
 
 
 def scalar_name(dtype: torch.dtype) -> str:

@@ -1,0 +1,79 @@
+// What every kernel starts from: NVRTC's missing integer types, thread indices, the arithmetic of one pixel for blend.h,
+// sums over a warp, and the macro that names a kernel.
+//
+// A kernel is a template over the scalar type that takes one structure of arguments. SPLAT_KERNEL makes its two entry
+// points, NAME_f32 and NAME_f64, which is what the Python side launches (splat_engine/ops/_cuda). There is no other way in,
+// so the same two names serve a card and the emulation on the CPU (tests/cuda/emulation).
+#pragma once
+
+#if defined(__CUDACC_RTC__)
+// NVRTC has no standard headers.
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+#endif
+
+#include "../include/blend.h"
+#include "../include/scalar.h"
+
+#define SPLAT_DEVICE __device__ __forceinline__
+
+// The emulation registers each entry point with this hook; a card's compiler needs nothing.
+#ifndef SPLAT_REGISTER_KERNEL
+#define SPLAT_REGISTER_KERNEL(entry, Args)
+#endif
+
+// SPLAT_KERNEL(name, body<...>, Args, threads): entry points name_f32 and name_f64 that call body<float> and body<double>
+// with blocks of `threads`. __launch_bounds__ lets the compiler use as many registers as such a block may have.
+#define SPLAT_KERNEL(name, body, Args, threads)                        \
+    extern "C" __global__ void __launch_bounds__(threads)              \
+        name##_f32(const __grid_constant__ splat::Args<float> args) {  \
+        body<float>(args);                                             \
+    }                                                                  \
+    SPLAT_REGISTER_KERNEL(name##_f32, splat::Args<float>)              \
+    extern "C" __global__ void __launch_bounds__(threads)              \
+        name##_f64(const __grid_constant__ splat::Args<double> args) { \
+        body<double>(args);                                            \
+    }                                                                  \
+    SPLAT_REGISTER_KERNEL(name##_f64, splat::Args<double>)
+
+SPLAT_BEGIN_ISA
+
+constexpr int WARP = 32;
+constexpr unsigned FULL_WARP = 0xffffffffu;
+
+// Index of this thread in a one-dimensional grid.
+SPLAT_DEVICE int64_t global_thread() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
+
+// The arithmetic of one pixel, as blend.h wants it.
+template <class T>
+struct Lane {
+    using V = T;
+    using Scalar = T;
+    using Mask = bool;
+    static SPLAT_DEVICE T broadcast(T x) { return x; }
+    static SPLAT_DEVICE T min(T a, T b) { return b < a ? b : a; }
+    static SPLAT_DEVICE T max(T a, T b) { return a < b ? b : a; }
+    static SPLAT_DEVICE T select(bool condition, T yes, T no) { return condition ? yes : no; }
+    static SPLAT_DEVICE T zero_unless(bool condition, T value) { return condition ? value : T(0); }
+    static SPLAT_DEVICE T negative_magnitude(T x) { return x < T(0) ? x : -x; }
+    static SPLAT_DEVICE float sqrt(float x) { return ::sqrtf(x); }
+    static SPLAT_DEVICE double sqrt(double x) { return ::sqrt(x); }
+    static SPLAT_DEVICE float exp2(float x) { return ::exp2f(x); }
+    static SPLAT_DEVICE double exp2(double x) { return ::exp2(x); }
+    static SPLAT_DEVICE T reciprocal(T x) { return T(1) / x; }
+};
+
+// Sum over the warp, valid in lane 0. All lanes take part.
+template <class T>
+SPLAT_DEVICE T warp_sum(T value) {
+    for (int offset = WARP / 2; offset > 0; offset /= 2) value += __shfl_down_sync(FULL_WARP, value, offset);
+    return value;
+}
+
+SPLAT_END_ISA
