@@ -64,6 +64,18 @@ struct RasterizeBwdArgs {
     T* v_abs_means2d;     // out [N,2] or null: sums over pixels of |dL/dmeans2d|, overwritten
 };
 
+// A whole training step against one picture: project_fwd, sh_colors_fwd, rasterize_fwd, photometric_loss, rasterize_bwd and
+// update_splats, one after the other, with memory that the next step reuses. The bits are those of the six calls. Where the
+// loss is not finite, nothing is updated.
+template <class T>
+struct TrainStepArgs {
+    const UpdateSplatsArgs<T>*
+        update;  // its radii and gradients from the screen are not read: they are made here
+    const PhotometricLossArgs<T>* loss;  // nor its image, alpha, and their gradients
+    T* radii;                            // out [N,2] px, 0 where culled
+    T* v_means2d;                        // out [N,2]
+};
+
 // For measuring: what a forward did. The index of each count in RasterCountsArgs::counts.
 enum RasterCount : int32_t {
     COUNT_PAIRS,          // (splat, tile) pairs that binning made

@@ -16,7 +16,8 @@ enum ContextKind : int32_t {
     CONTEXT_SAVED = 0,
     CONTEXT_FORWARD_SCRATCH = 1,
     CONTEXT_BACKWARD_SCRATCH = 2,
-    CONTEXT_KINDS = 3
+    CONTEXT_STEP_SCRATCH = 3,
+    CONTEXT_KINDS = 4
 };
 
 // Numbered buffers and numbers; kernels give the slots their meaning. One owner at a time; any number may be in flight.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from splat_engine.fit.drawing import camera_options
+from splat_engine.fit.drawing import CameraOptions, camera_options
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.model import PARAMETER_NAMES, SplatState
 from splat_engine.formats.cameras import Camera
@@ -39,6 +39,16 @@ class Seen(NamedTuple):
     viewmat: Tensor
     intrinsics: Tensor
     camera: Camera
+
+
+class UpdateOptions(CameraOptions):
+    """How splats are updated; keywords of ``update_splats`` and ``train_step``."""
+
+    rates: dict[str, float]
+    step: int
+    degree: int
+    decode: bool
+    sparse: bool
 
 
 class Adam:
@@ -91,22 +101,31 @@ class Adam:
             log_scale_floors: [N] below which no log-scale may end, or None.
         """
         camera = seen.camera
-        moments = {name: state.add_moments(name, state.params[name]) for name in PARAMETER_NAMES}
         update_splats(
             state.params,
-            moments,
+            self.moments(state),
             seen.gradients,
             seen.radii,
             seen.viewmat,
             seen.intrinsics,
             camera.width,
             camera.height,
-            **camera_options(camera, self.formation),
-            rates=self.rates(step),
-            step=step,
-            degree=state.sh_degree,
-            decode=self.formation.is_linear,
-            sparse=self.settings.sparse,
+            **self.options(state, camera, step),
             log_scale_floors=log_scale_floors,
             backend=self.backend,
         )
+
+    def moments(self, state: SplatState) -> dict[str, tuple[Tensor, Tensor]]:
+        """Returns Adam's moments of each group; what the state lacks is added to it."""
+        return {name: state.add_moments(name, state.params[name]) for name in PARAMETER_NAMES}
+
+    def options(self, state: SplatState, camera: Camera, step: int) -> UpdateOptions:
+        """Returns what ``update_splats`` and ``train_step`` are to do at a step, from 1, with a camera's gradients."""
+        return {
+            **camera_options(camera, self.formation),
+            "rates": self.rates(step),
+            "step": step,
+            "degree": state.sh_degree,
+            "decode": self.formation.is_linear,
+            "sparse": self.settings.sparse,
+        }

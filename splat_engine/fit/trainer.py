@@ -6,7 +6,6 @@ trainer that was saved and loaded goes on bit for bit as if it had never stopped
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -16,14 +15,13 @@ from torch import Tensor
 
 from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.formation import ImageFormation
-from splat_engine.fit.gradients import compare_view
 from splat_engine.fit.guard import log_scale_floors
 from splat_engine.fit.metrics import psnr_db
 from splat_engine.fit.model import SplatState
-from splat_engine.fit.optimizer import Adam, Seen
+from splat_engine.fit.optimizer import Adam
+from splat_engine.fit.steps import take_step
 from splat_engine.fit.strategies import make_strategy
 from splat_engine.formats.conventions import linear_from_srgb
-from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import RunSettings
 
 FLOOR = "log_scale_floor"
@@ -74,7 +72,6 @@ class Trainer:
         self.formation = ImageFormation(fit.formation)
         self.step = 0
         self._warn = warn
-        self._backend = backend
         self._optimizer = Adam(
             settings.optimizer, self.formation, extent=extent, steps=fit.steps, backend=backend
         )
@@ -97,42 +94,33 @@ class Trainer:
             self.state.raise_sh_degree(min(fit.sh_degree, self.state.sh_degree + 1))
         if self._guards and (step % GUARD_INTERVAL == 1 or FLOOR not in self.state.buffers):
             self._refresh_floors()
-        result, seen = self._differentiate(step)
-        self._optimizer.step(self.state, seen, step, self.state.buffers.get(FLOOR))
+        result = self._learn(step)
         self._strategy.after_step(step, self.state, self._generator)
         self.step = step
         if step == min(LEARNING_CHECK_STEP, fit.steps):
             self._check_learning(step)
         return result
 
-    def _differentiate(self, step: int) -> tuple[StepResult, Seen]:
-        """Draws and compares one view; returns the figures and what the screen says about each splat."""
+    def _learn(self, step: int) -> StepResult:
+        """Draws and compares one view and updates the splats; the strategy sees what the screen says of each."""
         fit = self.settings.fit
         view = self.images[self._view_of(step)]
         share = min(1.0, (1.0 - (step - 1) / max(1, fit.steps)) / (1.0 - GEOMETRY_FULL_SHARE))
-        compared = compare_view(
+        taken = take_step(
             self.state,
             view,
             self._background(),
-            self.formation,
+            self._optimizer,
             fit,
+            step,
             extent=self.extent,
             geometry_share=share,
-            backend=self._backend,
+            log_scale_floors=self.state.buffers.get(FLOOR),
         )
-        value = compared.loss.item()
-        if not math.isfinite(value):
-            raise UserError(
-                f"The loss is not finite at step {step}: the fit has diverged.",
-                "Lower the learning rates, or start again from other points.",
-            )
-        gradients, radii = compared.gradients, compared.radii
-        assert gradients.means2d is not None
         size = (view.camera.width, view.camera.height)
-        self._strategy.after_backward(step, self.state, gradients.means2d, radii, size)
+        self._strategy.after_backward(step, self.state, taken.means2d, taken.radii, size)
         told = step % PSNR_INTERVAL == 1 or step == fit.steps
-        figures = StepResult(value, psnr_db(compared.squared.item()) if told else None)
-        return figures, Seen(gradients, radii, view.viewmat, view.intrinsics, view.camera)
+        return StepResult(taken.loss, psnr_db(taken.squared.item()) if told else None)
 
     def _view_of(self, step: int) -> int:
         """Views come in a new order each epoch; the order follows from the seed and the epoch alone."""

@@ -7,6 +7,7 @@ Each op is declared once, as a list of (field, kind); the float and the double s
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 
 ABI_VERSION = 3
 """Must equal ABI_VERSION in csrc/cpu/abi.h; loading a library with another number is an error."""
@@ -231,6 +232,12 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("second_opacity_logits", "ptr"),
         ("second_sh", "ptr"),
     ],
+    "train_step": [
+        ("update", "ptr"),
+        ("loss", "ptr"),
+        ("radii", "ptr"),
+        ("v_means2d", "ptr"),
+    ],
     "raster_counts": [
         ("context", "ptr"),
         ("replay", "i32"),
@@ -247,6 +254,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
 }
 
 
+@cache
 def structure(op: str, scalar: str) -> type[ctypes.Structure]:
     """Make the ctypes structure of one op.
 

@@ -11,6 +11,7 @@ from splat_engine.ops.project import Projected, project
 from splat_engine.ops.rasterize import RasterPass, rasterize
 from splat_engine.ops.sh import sh_colors
 from splat_engine.ops.ssim import ssim
+from splat_engine.ops.train_step import TrainStep, train_step
 from splat_engine.ops.update import ScreenGradients, update_splats
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Projected",
     "RasterPass",
     "ScreenGradients",
+    "TrainStep",
     "adam_step",
     "get_num_threads",
     "photometric_loss",
@@ -27,5 +29,6 @@ __all__ = [
     "set_num_threads",
     "sh_colors",
     "ssim",
+    "train_step",
     "update_splats",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -76,7 +76,7 @@ def photometric_loss(
             valid=valid,
         )
     check_on_cpu(image)
-    weights = _weights(ssim_weight, mse_weight, alpha_weight)
+    weights = loss_weights(ssim_weight, mse_weight, alpha_weight)
     given = [tensor.contiguous() for tensor in (image, alpha, target, target_alpha, background)]
     loss, figures = apply(_PhotometricLoss, *given, contiguous(valid), encode, weights)
     return PhotometricLoss(loss, *figures[1:].unbind())
@@ -107,12 +107,12 @@ def photometric_loss_and_gradients(
     check_on_cpu(image)
     given = [tensor.detach().contiguous() for tensor in (image, alpha, target, target_alpha, background)]
     v_image, v_alpha = torch.empty_like(given[0]), torch.empty_like(given[1])
-    weights = _weights(ssim_weight, mse_weight, alpha_weight)
+    weights = loss_weights(ssim_weight, mse_weight, alpha_weight)
     figures = _compare(given, contiguous(valid), encode, weights, v_image, v_alpha)
     return PhotometricLoss(*figures.unbind()), v_image, v_alpha
 
 
-def _weights(ssim_weight: float, mse_weight: float, alpha_weight: float) -> dict[str, float]:
+def loss_weights(ssim_weight: float, mse_weight: float, alpha_weight: float) -> dict[str, float]:
     """The weights under the names of the native structure."""
     return {
         "l1_weight": 1.0 - ssim_weight,
@@ -136,21 +136,37 @@ def _compare(
     native.call(
         "photometric_loss",
         scalar_name(image.dtype),
-        height=image.shape[0],
-        width=image.shape[1],
-        encode=int(encode),
-        **weights,
+        **comparison_fields(target, target_alpha, background, valid, figures, encode, weights),
         image=address(image),
         alpha=address(alpha),
-        target=address(target),
-        target_alpha=address(target_alpha),
-        background=address(background),
-        valid=address(valid),
-        figures=address(figures),
         v_image=address(v_image),
         v_alpha=address(v_alpha),
     )
     return figures
+
+
+def comparison_fields(
+    target: Tensor,
+    target_alpha: Tensor,
+    background: Tensor,
+    valid: Tensor | None,
+    figures: Tensor,
+    encode: bool,
+    weights: Mapping[str, float],
+) -> dict[str, float]:
+    """Fields of the native structure, but for the drawn view and its gradient; the caller keeps the tensors alive."""
+    height, width, _ = target.shape
+    return {
+        "height": height,
+        "width": width,
+        "encode": int(encode),
+        **weights,
+        "target": address(target),
+        "target_alpha": address(target_alpha),
+        "background": address(background),
+        "valid": address(valid),
+        "figures": address(figures),
+    }
 
 
 def _check(
@@ -164,17 +180,30 @@ def _check(
 ) -> None:
     scalar_name(image.dtype)
     check_tensor("image", image, (None, None, 3))
-    size = tuple(image.shape[:2])
-    for name, tensor in (("alpha", alpha), ("target_alpha", target_alpha)):
-        check_tensor(name, tensor, size, image)
-    check_tensor("target", target, (*size, 3), image)
-    check_tensor("background", background, (3,), image)
-    if min(size) < 1:
+    height, width, _ = image.shape
+    check_tensor("alpha", alpha, (height, width), image)
+    if min(height, width) < 1:
         raise ValueError(f"image: expected at least 1 x 1 pixels, got {list(image.shape)}")
+    check_target(target, target_alpha, background, valid, ssim_weight, (height, width), image)
+
+
+def check_target(
+    target: Tensor,
+    target_alpha: Tensor,
+    background: Tensor,
+    valid: Tensor | None,
+    ssim_weight: float,
+    size: tuple[int, int],
+    like: Tensor,
+) -> None:
+    """Raise ValueError unless a target of (height, width) and its weight are as ``photometric_loss`` wants them."""
+    check_tensor("target", target, (*size, 3), like)
+    check_tensor("target_alpha", target_alpha, size, like)
+    check_tensor("background", background, (3,), like)
     if valid is not None:
         check_tensor("valid", valid, size)
-        if valid.dtype != torch.bool or valid.device != image.device:
-            raise ValueError(f"valid: expected bool on {image.device}, got {valid.dtype} on {valid.device}")
+        if valid.dtype != torch.bool or valid.device != like.device:
+            raise ValueError(f"valid: expected bool on {like.device}, got {valid.dtype} on {valid.device}")
     if not 0 <= ssim_weight <= 1:
         raise ValueError(f"ssim_weight: expected 0 to 1, got {ssim_weight}")
 

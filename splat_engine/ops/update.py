@@ -86,9 +86,8 @@ def update_splats(
     check_backend(backend)
     check_camera_model(camera_model)
     check_step(step, (beta1, beta2))
-    _check(params, moments, gradients, radii, viewmat, intrinsics, degree)
-    if log_scale_floors is not None:
-        check_tensor("log_scale_floors", log_scale_floors, radii.shape[:1], radii)
+    check_splats(params, moments, viewmat, intrinsics, degree, log_scale_floors)
+    _check_screen(gradients, radii, params["means"])
     if backend == "reference":
 
         def to_screen(leaves: Mapping[str, Tensor]) -> tuple[Projected, Tensor]:
@@ -119,50 +118,98 @@ def update_splats(
     means = params["means"]
     check_on_cpu(means)
     arrived = {f"v_{name}": contiguous(value) for name, value in gradients._asdict().items()}
-    kept = {
-        "radii": radii.contiguous(),
-        "viewmat": viewmat.contiguous(),
-        "intrinsics": intrinsics.contiguous(),
-        "log_scale_floors": contiguous(log_scale_floors),
-    }
-    bias = 1.0 - beta1**step
-    native.call(
-        "update_splats",
-        scalar_name(means.dtype),
-        count=means.shape[0],
-        width=width,
-        height=height,
-        orthographic=int(camera_model == "orthographic"),
-        antialiased=int(antialiased),
-        coefficients=params["sh"].shape[1],
+    given = {"radii": radii.contiguous(), **arrived}
+    camera, floors = (viewmat.contiguous(), intrinsics.contiguous()), contiguous(log_scale_floors)
+    fields = update_fields(
+        params,
+        moments,
+        *camera,
+        width,
+        height,
+        rates=rates,
+        step=step,
         degree=degree,
-        decode=int(decode),
-        sparse=int(sparse),
+        camera_model=camera_model,
         dilation_px2=dilation_px2,
-        near_depth=near,
-        rate1=1.0 - beta1,
-        beta2=beta2,
-        rate2=1.0 - beta2,
+        antialiased=antialiased,
+        near=near,
+        decode=decode,
+        betas=(beta1, beta2),
         eps=eps,
-        inverse_root=1.0 / math.sqrt(1.0 - beta2**step),
-        **{f"step_{name}": rates[name] / bias for name in GROUPS},
-        step_sh_constant=rates["sh_dc"] / bias,
-        **{name: address(tensor) for name, tensor in (*kept.items(), *arrived.items())},
-        **{name: address(params[name]) for name in GROUPS},
-        **{f"first_{name}": address(moments[name][0]) for name in GROUPS},
-        **{f"second_{name}": address(moments[name][1]) for name in GROUPS},
+        sparse=sparse,
+        log_scale_floors=floors,
     )
+    addresses = {name: address(tensor) for name, tensor in given.items()}
+    native.call("update_splats", scalar_name(means.dtype), **fields, **addresses)
 
 
-def _check(
+def update_fields(
     params: Mapping[str, Tensor],
     moments: Mapping[str, tuple[Tensor, Tensor]],
-    gradients: ScreenGradients,
-    radii: Tensor,
+    viewmat: Tensor,
+    intrinsics: Tensor,
+    width: int,
+    height: int,
+    *,
+    rates: Mapping[str, float],
+    step: int,
+    degree: int,
+    camera_model: str,
+    dilation_px2: float,
+    antialiased: bool,
+    near: float,
+    decode: bool,
+    betas: tuple[float, float],
+    eps: float,
+    sparse: bool,
+    log_scale_floors: Tensor | None,
+) -> dict[str, float]:
+    """Fields of the native structure, but for what the screen tells: the arguments of ``update_splats``, all contiguous.
+
+    The caller keeps the tensors alive.
+    """
+    beta1, beta2 = betas
+    bias = 1.0 - beta1**step
+    fields: dict[str, float] = {
+        "count": params["means"].shape[0],
+        "width": width,
+        "height": height,
+        "orthographic": int(camera_model == "orthographic"),
+        "antialiased": int(antialiased),
+        "coefficients": params["sh"].shape[1],
+        "degree": degree,
+        "decode": int(decode),
+        "sparse": int(sparse),
+        "dilation_px2": dilation_px2,
+        "near_depth": near,
+        "rate1": 1.0 - beta1,
+        "beta2": beta2,
+        "rate2": 1.0 - beta2,
+        "eps": eps,
+        "inverse_root": 1.0 / math.sqrt(1.0 - beta2**step),
+        "step_sh_constant": rates["sh_dc"] / bias,
+        "viewmat": address(viewmat),
+        "intrinsics": address(intrinsics),
+        "log_scale_floors": address(log_scale_floors),
+    }
+    for name in GROUPS:
+        first, second = moments[name]
+        fields[f"step_{name}"] = rates[name] / bias
+        fields[name] = address(params[name])
+        fields[f"first_{name}"] = address(first)
+        fields[f"second_{name}"] = address(second)
+    return fields
+
+
+def check_splats(
+    params: Mapping[str, Tensor],
+    moments: Mapping[str, tuple[Tensor, Tensor]],
     viewmat: Tensor,
     intrinsics: Tensor,
     degree: int,
+    log_scale_floors: Tensor | None,
 ) -> None:
+    """Raise ValueError unless parameters, moments, camera, degree and floors are as ``update_splats`` wants them."""
     means, sh = params["means"], params["sh"]
     scalar_name(means.dtype)
     check_tensor("means", means, (None, 3))
@@ -181,9 +228,15 @@ def _check(
             check_tensor(name, tensor, shape, means)
             if not tensor.is_contiguous():
                 raise ValueError(f"{name}: expected contiguous tensors, since they are changed in place")
-    check_tensor("radii", radii, (count, 2), means)
     check_tensor("viewmat", viewmat, (4, 4), means)
     check_tensor("intrinsics", intrinsics, (4,), means)
+    if log_scale_floors is not None:
+        check_tensor("log_scale_floors", log_scale_floors, (count,), means)
+
+
+def _check_screen(gradients: ScreenGradients, radii: Tensor, means: Tensor) -> None:
+    count = means.shape[0]
+    check_tensor("radii", radii, (count, 2), means)
     sizes = {"means2d": (2,), "depths": (), "conics": (3,), "opacities": (), "normals": (3,), "colors": (3,)}
     for name, size in sizes.items():
         gradient = getattr(gradients, name)

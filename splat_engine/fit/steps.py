@@ -1,0 +1,106 @@
+"""One step of the optimisation: compare a view, go back to the splats, update them.
+
+Where only pictures are compared, the CPU does all of it in one native call; the losses of depth and normals are torch's,
+so a step with them is taken in parts. The two ways are equal bit for bit (tests/engine/test_train_step.py).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from torch import Tensor
+
+from splat_engine.fit.data import ViewTensors
+from splat_engine.fit.gradients import compare_view
+from splat_engine.fit.losses import photometric_options
+from splat_engine.fit.model import SplatState
+from splat_engine.fit.optimizer import Adam, Seen
+from splat_engine.formats.errors import UserError
+from splat_engine.formats.settings import FitSettings
+from splat_engine.ops import train_step
+
+
+class Taken(NamedTuple):
+    """What a step tells.
+
+    Attributes:
+        loss: Of the view before the update.
+        squared: Mean squared difference of the encoded pictures, a scalar.
+        means2d: [N, 2] gradient of the loss by the centres on the screen, per px.
+        radii: [N, 2] px, 0 where the splat was culled.
+    """
+
+    loss: float
+    squared: Tensor
+    means2d: Tensor
+    radii: Tensor
+
+
+def take_step(
+    state: SplatState,
+    view: ViewTensors,
+    background: Tensor,
+    optimizer: Adam,
+    settings: FitSettings,
+    step: int,
+    *,
+    extent: float,
+    geometry_share: float,
+    log_scale_floors: Tensor | None,
+) -> Taken:
+    """Compares the splats with a view and updates them.
+
+    Args:
+        state: The splats, changed in place.
+        view: Camera and target.
+        background: [3] in the blending space.
+        optimizer: Gives the rates, the image formation and the backend.
+        settings: The weights.
+        step: Number of the step, from 1.
+        extent: The scene's, scene units.
+        geometry_share: Factor on the depth and normal losses, 0 to 1.
+        log_scale_floors: [N] below which no log-scale may end, or None.
+
+    Raises:
+        UserError: The loss is not finite; nothing was updated.
+    """
+    if optimizer.backend == "cpu" and settings.depth_weight <= 0 and settings.normal_weight <= 0:
+        whole = train_step(
+            state.params,
+            optimizer.moments(state),
+            view.viewmat,
+            view.intrinsics,
+            view.color,
+            view.alpha,
+            background,
+            **optimizer.options(state, view.camera, step),
+            **photometric_options(view, optimizer.formation, settings),
+            log_scale_floors=log_scale_floors,
+        )
+        return Taken(_finite(whole.loss, step), whole.squared, whole.means2d, whole.radii)
+    compared = compare_view(
+        state,
+        view,
+        background,
+        optimizer.formation,
+        settings,
+        extent=extent,
+        geometry_share=geometry_share,
+        backend=optimizer.backend,
+    )
+    loss, gradients = _finite(compared.loss, step), compared.gradients
+    assert gradients.means2d is not None
+    seen = Seen(gradients, compared.radii, view.viewmat, view.intrinsics, view.camera)
+    optimizer.step(state, seen, step, log_scale_floors)
+    return Taken(loss, compared.squared, gradients.means2d, compared.radii)
+
+
+def _finite(loss: Tensor, step: int) -> float:
+    value = loss.item()
+    if not math.isfinite(value):
+        raise UserError(
+            f"The loss is not finite at step {step}: the fit has diverged.",
+            "Lower the learning rates, or start again from other points.",
+        )
+    return value
