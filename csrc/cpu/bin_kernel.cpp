@@ -29,7 +29,7 @@ struct alignas(8 * sizeof(T)) Bounds {
     T reach_y;        // px above and below the mean, padded
     T extreme_y;      // dy where the right border is farthest out; the left one's is -extreme_y
     T pad_x;          // px
-    int32_t tile_x0, tile_y0, tile_x1, tile_y1;  // half open
+    T tile_x0, tile_y0, tile_x1, tile_y1;  // whole numbers, half open
 };
 
 // ---------------------------------------------------------------------------------------------- 1. prepare
@@ -42,16 +42,16 @@ struct Preparer {
     using Shape = TileShape<T>;
     static constexpr int LANES = M::LANES;
     static constexpr int RECORD_FIELDS = sizeof(Record<T>) / sizeof(T);
+    static constexpr int BOUNDS_FIELDS = sizeof(Bounds<T>) / sizeof(T);
 
     const RasterizeFwdArgs<T>& args;
     Record<T>* records;
     Bounds<T>* bounds;
     int32_t* areas;
-    SortItem<T>* items;
     int tiles_x, tiles_y;
 
-    // One vector of splats; returns how many of them can draw.
-    int64_t operator()(int64_t first, int lanes) const {
+    // One vector of splats; lists those that can draw from `next` on, and returns the list's end.
+    SortItem<T>* operator()(int64_t first, int lanes, SortItem<T>* next) const {
         W mean[2], conic[3], opacity, depth;
         load_rows<2>(args.means2d + first * 2, 2, lanes, mean);
         load_rows<3>(args.conics + first * 3, 3, lanes, conic);
@@ -86,33 +86,40 @@ struct Preparer {
         const V x0 = cell_of<M>(left, Shape::WIDTH, tiles_x), x1 = cell_of<M>(right, Shape::WIDTH, tiles_x);
         const V y0 = cell_of<M>(top, Shape::HEIGHT, tiles_y), y1 = cell_of<M>(bottom, Shape::HEIGHT, tiles_y);
         const auto usable = drawn.bits & inside;
-        using Int = typename VectorOf<int32_t, LANES>::type;
-        const Int tile_x0 = __builtin_convertvector(x0, Int), tile_x1 = __builtin_convertvector(x1, Int) + 1;
-        const Int tile_y0 = __builtin_convertvector(y0, Int), tile_y1 = __builtin_convertvector(y1, Int) + 1;
-        const Int area = (tile_x1 - tile_x0) * (tile_y1 - tile_y0);
+        const V tile_x0 = whole(x0), tile_y0 = whole(y0), tile_x1 = whole(x1) + T(1),
+                tile_y1 = whole(y1) + T(1);
         W fields[RECORD_FIELDS] = {W::of(mean_x),     W::of(mean_y),     W::of(factor.u_x),
                                    W::of(factor.u_y), W::of(factor.v_y), W::of(log2_opacity)};
         for (int k = 0; k < MAX_CHANNELS; ++k) fields[6 + k] = features[k];
         fields[14] = fields[15] = none;
         store_rows<RECORD_FIELDS>(fields, reinterpret_cast<T*>(records + first), RECORD_FIELDS, lanes);
-        for (int lane = 0; lane < LANES; lane += 64 / int(sizeof(Bounds<T>)))
-            __builtin_prefetch(bounds + first + LANES + lane, 1);
-        int64_t kept = 0;
+        W box[BOUNDS_FIELDS] = {W::of(extent.reach_squared),
+                                W::of(reach_y),
+                                W::of(extent.extreme_y),
+                                W::of(extent.pad_x),
+                                W::of(tile_x0),
+                                W::of(tile_y0),
+                                W::of(tile_x1),
+                                W::of(tile_y1)};
+        store_rows<BOUNDS_FIELDS>(box, reinterpret_cast<T*>(bounds + first), BOUNDS_FIELDS, lanes);
+        alignas(64) T area[LANES];
+        M::store(area, (tile_x1 - tile_x0) * (tile_y1 - tile_y0));
+        for (int lane = 0; lane < lanes; ++lane) areas[first + lane] = int32_t(area[lane]);
+        alignas(64) T depths[LANES];
+        alignas(64) typename M::Int drawable[LANES];
+        M::store(depths, depth.v);
+        std::memcpy(drawable, &usable, sizeof usable);
         for (int lane = 0; lane < lanes; ++lane) {
-            const int64_t i = first + lane;
-            kept += usable[lane] != 0;
-            items[i] = {usable[lane] ? SortItem<T>::key_of(depth.v[lane]) : SortItem<T>::LAST, int32_t(i)};
-            bounds[i] = {extent.reach_squared[lane],
-                         reach_y[lane],
-                         extent.extreme_y[lane],
-                         extent.pad_x[lane],
-                         tile_x0[lane],
-                         tile_y0[lane],
-                         tile_x1[lane],
-                         tile_y1[lane]};
-            areas[i] = area[lane];
+            *next = {SortItem<T>::key_of(depths[lane]), int32_t(first + lane)};
+            next += drawable[lane] != 0;
         }
-        return kept;
+        return next;
+    }
+
+    // Rounds down numbers of 0 or more.
+    static SPLAT_FN V whole(V x) {
+        using Int = typename VectorOf<int32_t, LANES>::type;
+        return __builtin_convertvector(__builtin_convertvector(x, Int), V);
     }
 
     // features[k] of each splat, for k below the number of channels.
@@ -219,7 +226,7 @@ struct Binner {
             return out_of_memory();
         lengths = starts + threads + 1;
         prepare();
-        if (!sort_items(items, swap, count, threads, sort_counts)) return out_of_memory();
+        if (!sort_items(items, swap, drawn, threads, sort_counts)) return out_of_memory();
         return cover_and_scatter();
     }
 
@@ -228,17 +235,21 @@ struct Binner {
     }
 
     void prepare() {
-        const Preparer<T> prepare_vector{args, records, bounds, areas, items, tiles_x, tiles_y};
+        const Preparer<T> prepare_vector{args, records, bounds, areas, tiles_x, tiles_y};
         constexpr int LANES = Preparer<T>::LANES;
         on_threads(threads, [&](int thread, int parts) {
             const Range range = split(args.count, thread, parts, LANES);
-            int64_t kept = 0;
+            SortItem<T>* next = items + range.begin;
             for (int64_t i = range.begin; i < range.end; i += LANES)
-                kept += prepare_vector(i, range.end - i < LANES ? int(range.end - i) : LANES);
-            lengths[thread] = kept;
+                next = prepare_vector(i, range.end - i < LANES ? int(range.end - i) : LANES, next);
+            lengths[thread] = next - (items + range.begin);
         });
         drawn = 0;
-        for (int thread = 0; thread < threads; ++thread) drawn += lengths[thread];
+        for (int thread = 0; thread < threads; ++thread) {
+            const SortItem<T>* const list = items + split(args.count, thread, threads, LANES).begin;
+            std::memmove(items + drawn, list, size_t(lengths[thread]) * sizeof *list);
+            drawn += lengths[thread];
+        }
     }
 
     int cover_and_scatter() {
@@ -297,9 +308,10 @@ struct Binner {
             }
             const int32_t splat = items[rank].index;
             const Bounds<T>& box = bounds[splat];
-            for (int tile_y = box.tile_y0; tile_y < box.tile_y1; ++tile_y) {
+            const int tile_x0 = int(box.tile_x0), tile_x1 = int(box.tile_x1), tile_y1 = int(box.tile_y1);
+            for (int tile_y = int(box.tile_y0); tile_y < tile_y1; ++tile_y) {
                 const Cover<T> row(records[splat], box, tile_y, block_columns);
-                for (int tile_x = box.tile_x0; tile_x < box.tile_x1; ++tile_x) {
+                for (int tile_x = tile_x0; tile_x < tile_x1; ++tile_x) {
                     const uint64_t mask = row.mask(tile_x);
                     const int32_t tile = tile_y * tiles_x + tile_x;
                     *next = {mask, splat, tile};

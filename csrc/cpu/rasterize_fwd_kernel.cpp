@@ -1,6 +1,6 @@
 // Forward rasterizer: bin the splats (bin_kernel.cpp), then blend each macro tile from front to back.
 //
-// One thread takes one tile at a time; which thread gets which does not change the result. The state of all 64 blocks of
+// One thread takes one tile at a time; which thread gets which does not change the result.  The state of all 64 blocks of
 // a tile (T and C sums, a vector each) stays in the first-level cache. A batch of pairs at a time: first the alphas in the
 // blocks `mask & alive` of each pair, then their blending. A block leaves `alive` when all its rays have ended, and the tile
 // ends when no block is alive.
@@ -14,6 +14,24 @@ template <class T, int C>
 struct alignas(64) ForwardBlock {
     typename Simd<T>::V transmittance;  // sign: see blend.h
     typename Simd<T>::V sums[C];
+};
+
+// Gives out tiles from both ends of the image, each once: threads with an even number work downwards from its top, the others
+// upwards from its bottom. So with two threads each has the half that is its own in the loss and in the backward pass, whose
+// pixels, records and gradients then are in its own cache, wherever the work lies.
+class TileQueue {
+  public:
+    explicit TileQueue(int64_t tiles) : left_(tiles), last_(tiles - 1) {}
+    bool take(int thread, int64_t& tile) {
+        if (__atomic_sub_fetch(&left_, 1, __ATOMIC_RELAXED) < 0) return false;
+        tile = thread % 2 == 0 ? __atomic_fetch_add(&first_, 1, __ATOMIC_RELAXED)
+                               : __atomic_fetch_sub(&last_, 1, __ATOMIC_RELAXED);
+        return true;
+    }
+
+  private:
+    int64_t left_;  // not yet taken
+    int64_t first_ = 0, last_;
 };
 
 template <class T, int C>
@@ -73,13 +91,11 @@ struct ForwardRaster {
     }
 
     void run() const {
-        int64_t next_tile = 0;
-        on_threads(thread_count(), [&](int, int) {
+        TileQueue queue(binned.tiles());
+        on_threads(thread_count(), [&](int thread, int) {
             ForwardBlock<T, C> blocks[TILE_BLOCKS];
             Batch<T> batch;
-            for (;;) {
-                const int64_t index = __atomic_fetch_add(&next_tile, 1, __ATOMIC_RELAXED);
-                if (index >= binned.tiles()) break;
+            for (int64_t index; queue.take(thread, index);) {
                 const Tile<T> tile(binned, index, args.width, args.height);
                 binned.tile_costs[index] = blend_tile(tile, index, blocks, batch);
                 write_tile(tile, blocks);

@@ -16,7 +16,7 @@ template <>
 struct SortItem<float> {
     using Key = uint32_t;
     static constexpr Key SIGN = Key(1) << 31;
-    static constexpr Key LAST = ~Key(0);  // behind every finite depth
+    static constexpr Key LAST = ~Key(0);
     Key key;
     int32_t index;
 
@@ -45,40 +45,63 @@ struct SortItem<double> {
     }
 };
 
-constexpr int DIGIT_BITS = 11;  // 3 passes over 32 bits; 2048 counters stay in the first-level cache
+constexpr int DIGIT_BITS = 11;  // most of a digit: 2048 counters stay in the first-level cache
 constexpr int DIGITS = 1 << DIGIT_BITS;
+// Fewer items are sorted by one thread: several would write into the same cache lines, since a digit has few items each.
+constexpr int64_t SERIAL_ITEMS = 1 << 16;
 
-// Sorts items by key; `swap` is as large. Digits that all items share cost no pass. False when memory has run out.
+// How the bits in which keys differ are cut into digits.
+struct DigitPlan {
+    int passes, bits;
+    explicit DigitPlan(int key_bits)
+        : passes((key_bits + DIGIT_BITS - 1) / DIGIT_BITS),
+          bits(passes ? (key_bits + passes - 1) / passes : 0) {}
+    int digits() const { return 1 << bits; }
+};
+
+// Makes counts of items, [threads][digits], into places: by digit, then by thread.
+inline void counts_to_places(int32_t* counts, int threads, int digits) {
+    int32_t total = 0;
+    for (int digit = 0; digit < digits; ++digit)
+        for (int thread = 0; thread < threads; ++thread) {
+            int32_t& place = counts[int64_t(thread) * digits + digit];
+            const int32_t here = place;
+            place = total;
+            total += here;
+        }
+}
+
+// Sorts items by key; `swap` is as large. Only the bits in which keys differ cost passes. False when memory has run out.
 template <class T>
 inline bool sort_items(SortItem<T>*& items, SortItem<T>*& swap, int64_t count, int threads,
                        Buffer<int32_t>& counts) {
     using Item = SortItem<T>;
+    using Key = typename Item::Key;
+    if (count < SERIAL_ITEMS) threads = 1;
     if (!counts.resize(int64_t(threads) * DIGITS)) return false;
-    for (int shift = 0; shift < int(8 * sizeof(typename Item::Key)); shift += DIGIT_BITS) {
+    Key low = Item::LAST, high = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        low = items[i].key < low ? items[i].key : low;
+        high = items[i].key > high ? items[i].key : high;
+    }
+    int key_bits = 0;
+    while (key_bits < int(8 * sizeof(Key)) && count && (high - low) >> key_bits) ++key_bits;
+    const DigitPlan plan(key_bits);
+    const int digits = plan.digits();
+    for (int pass = 0; pass < plan.passes; ++pass) {
+        const int shift = pass * plan.bits;
+        const auto digit_of = [=](const Item& item) { return (item.key - low) >> shift & Key(digits - 1); };
         on_threads(threads, [&](int thread, int parts) {
             const Range range = split(count, thread, parts);
-            int32_t* mine = &counts[int64_t(thread) * DIGITS];
-            std::memset(mine, 0, DIGITS * sizeof *mine);
-            for (int64_t i = range.begin; i < range.end; ++i) ++mine[items[i].key >> shift & (DIGITS - 1)];
+            int32_t* const mine = &counts[int64_t(thread) * digits];
+            std::memset(mine, 0, size_t(digits) * sizeof *mine);
+            for (int64_t i = range.begin; i < range.end; ++i) ++mine[digit_of(items[i])];
         });
-        int64_t total = 0;
-        bool shared = false;
-        for (int digit = 0; digit < DIGITS && !shared; ++digit) {
-            const int64_t before = total;
-            for (int thread = 0; thread < threads; ++thread) {
-                int32_t& place = counts[int64_t(thread) * DIGITS + digit];
-                const int32_t here = place;
-                place = int32_t(total);
-                total += here;
-            }
-            shared = total - before == count;
-        }
-        if (shared) continue;
+        counts_to_places(counts.data, threads, digits);
         on_threads(threads, [&](int thread, int parts) {
             const Range range = split(count, thread, parts);
-            int32_t* place = &counts[int64_t(thread) * DIGITS];
-            for (int64_t i = range.begin; i < range.end; ++i)
-                swap[place[items[i].key >> shift & (DIGITS - 1)]++] = items[i];
+            int32_t* const place = &counts[int64_t(thread) * digits];
+            for (int64_t i = range.begin; i < range.end; ++i) swap[place[digit_of(items[i])]++] = items[i];
         });
         Item* const sorted = swap;
         swap = items;

@@ -342,6 +342,69 @@ SPLAT_FN void prefetch_next_rows(const S* rows, int64_t stride) {
     for (int64_t i = 0; i < block; i += LINE_NUMBERS) __builtin_prefetch(rows + block + i, WRITE);
 }
 
+// Lane l of the result: lane Plan::lane(l) of `source`, or lane l of `kept` where that is below 0.
+template <class Plan, class S, int... LANE>
+SPLAT_FN Wide<S> merge(Wide<S> kept, Wide<S> source, LaneList<LANE...>) {
+    constexpr int LANES = Wide<S>::LANES;
+#if SPLAT_HAS_SHUFFLEVECTOR
+    return Wide<S>::of(__builtin_shufflevector(kept.v, source.v,
+                                               (Plan::lane(LANE) < 0 ? LANE : LANES + Plan::lane(LANE))...));
+#else
+    using Lanes = typename WideTypes<S>::Truth;
+    return Wide<S>::of(__builtin_shuffle(kept.v, source.v,
+                                         Lanes{(Plan::lane(LANE) < 0 ? LANE : LANES + Plan::lane(LANE))...}));
+#endif
+}
+
+// Rows that lie one behind the other fill as many registers as they have columns. Where lane `lane` of a
+// column comes from, and lane `lane` of a register.
+template <int COLUMNS, int LANES, int COLUMN, int REGISTER>
+struct ColumnPlan {
+    static constexpr int lane(int lane) {
+        return (COLUMNS * lane + COLUMN) / LANES == REGISTER ? (COLUMNS * lane + COLUMN) % LANES : -1;
+    }
+};
+template <int COLUMNS, int LANES, int COLUMN, int REGISTER>
+struct RegisterPlan {
+    static constexpr int lane(int lane) {
+        return (LANES * REGISTER + lane) % COLUMNS == COLUMN ? (LANES * REGISTER + lane) / COLUMNS : -1;
+    }
+};
+
+// COLUMNS registers out of as many, each merged from all of them.
+template <int COLUMNS, template <int, int, int, int> class Plan, bool BY_COLUMN, class S>
+SPLAT_FN void rearrange(const Wide<S>* given, Wide<S>* made) {
+    constexpr int LANES = Wide<S>::LANES;
+    repeat<COLUMNS>([&](auto to) SPLAT_INLINE {
+        Wide<S> merged = given[0];
+        repeat<COLUMNS>([&](auto from) SPLAT_INLINE {
+            constexpr int TO = decltype(to)::value, FROM = decltype(from)::value;
+            using Chosen = Plan<COLUMNS, LANES, BY_COLUMN ? TO : FROM, BY_COLUMN ? FROM : TO>;
+            merged = merge<Chosen>(merged, given[FROM], typename LaneCount<LANES>::List{});
+        });
+        made[decltype(to)::value] = merged;
+    });
+}
+
+// Few columns, LANES rows one behind the other: whole registers are read and written, and rearranged in between.
+template <int COLUMNS, class S>
+SPLAT_FN void load_dense(const S* rows, Wide<S>* columns) {
+    Wide<S> registers[COLUMNS];
+    repeat<COLUMNS>([&](auto k) SPLAT_INLINE {
+        registers[decltype(k)::value] = Wide<S>::load(rows + decltype(k)::value * Wide<S>::LANES);
+    });
+    rearrange<COLUMNS, ColumnPlan, true>(registers, columns);
+}
+template <int COLUMNS, class S>
+SPLAT_FN void store_dense(const Wide<S>* columns, S* rows) {
+    Wide<S> registers[COLUMNS];
+    rearrange<COLUMNS, RegisterPlan, false>(columns, registers);
+    repeat<COLUMNS>([&](auto k) SPLAT_INLINE {
+        registers[decltype(k)::value].store(rows + decltype(k)::value * Wide<S>::LANES);
+    });
+}
+constexpr int DENSE_COLUMNS_MAX = 8;  // more are blocks, or cost more merges than numbers
+
 // columns[c] = field c of `count` rows (at most LANES) that are `stride` numbers apart. Missing rows repeat
 // the last. Full blocks of LANES columns are transposed in registers. AHEAD: the next rows will be read as well.
 template <int COLUMNS, bool AHEAD = true, class S>
@@ -350,6 +413,8 @@ SPLAT_FN void load_rows(const S* rows, int64_t stride, int count, Wide<S>* colum
     constexpr int LANES = T::LANES, BLOCKED = COLUMNS / LANES * LANES;
     if (count == LANES) {
         if constexpr (AHEAD) prefetch_next_rows<0>(rows, stride);
+        if constexpr (COLUMNS < LANES && COLUMNS <= DENSE_COLUMNS_MAX)
+            if (stride == COLUMNS) return load_dense<COLUMNS>(rows, columns);
         for (int block = 0; block < BLOCKED; block += LANES) {
             for (int lane = 0; lane < LANES; ++lane)
                 columns[block + lane] = T::load(rows + lane * stride + block);
@@ -375,6 +440,8 @@ SPLAT_FN void store_rows(Wide<S>* columns, S* rows, int64_t stride, int count) {
     constexpr int LANES = T::LANES, BLOCKED = COLUMNS / LANES * LANES;
     if (count == LANES) {
         if constexpr (AHEAD) prefetch_next_rows<1>(rows, stride);
+        if constexpr (COLUMNS < LANES && COLUMNS <= DENSE_COLUMNS_MAX)
+            if (stride == COLUMNS) return store_dense<COLUMNS>(columns, rows);
         for (int block = 0; block < BLOCKED; block += LANES) {
             transpose<1>(columns + block);
             for (int lane = 0; lane < LANES; ++lane)
