@@ -21,6 +21,7 @@ from torch import Tensor
 
 from splat_engine.fit.exr import check_layers, read_layers
 from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.place import CPU, send
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, Split, View
 from splat_engine.formats.errors import FormatError, UserError
@@ -28,6 +29,7 @@ from splat_engine.formats.settings import Target
 
 logger = logging.getLogger(__name__)
 
+HOST = CPU.device
 DEPTH_NONE = 1e9
 """Blender writes 1e10 where a ray hits nothing; from here on it is no depth."""
 HALF_MAX = 65504.0
@@ -36,7 +38,7 @@ HALF_MAX = 65504.0
 
 @dataclass(frozen=True)
 class ViewTensors:
-    """A view as the fit compares it; float32.
+    """A view as the fit compares it; float32, on one device.
 
     Attributes:
         viewmat: [4, 4] camera_from_world, OpenCV axes.
@@ -99,13 +101,18 @@ class CaptureImages:
     Every file's header is checked when the object is made; pixels are read on demand and kept while the budget
     lasts (as float32 if all fits, else as float16). A view that does not fit is read anew each time.
 
+    Where they are for a card, a view is sent once and kept there while the card's budget lasts. The others are kept in
+    pinned memory, out of which they are sent anew each time without waiting for the card.
+
     Args:
         capture: The capture.
         split: Which of its views.
         formation: Decides the space the pictures are brought into.
         target: "linear" takes the EXR files, "display" the pictures, "auto" what the capture calls the truth.
         with_depth, with_normals: Also read these passes; only EXR files have them.
-        budget_bytes: Most memory for kept views.
+        budget_bytes: Most memory for kept views on the processor's side.
+        device: Where the views are wanted.
+        device_bytes: Most memory of a card for kept views.
         warn: Told in a sentence what is not as it should be.
 
     Raises:
@@ -122,6 +129,8 @@ class CaptureImages:
         with_depth: bool = False,
         with_normals: bool = False,
         budget_bytes: int = 4 << 30,
+        device: torch.device = HOST,
+        device_bytes: int = 0,
         warn: Callable[[str], None] = logger.warning,
     ) -> None:
         self.formation = formation
@@ -133,11 +142,14 @@ class CaptureImages:
             *(("Normal",) if with_normals else ()),
         )
         self._warn = warn
-        self._kept: dict[int, ViewTensors] = {}
-        self._budget_bytes = budget_bytes
+        self._device = device
+        self._shelves = [_Shelf(HOST, budget_bytes)]
+        if device != HOST:
+            self._shelves.insert(0, _Shelf(device, device_bytes))
         channels = 4 + with_depth + 3 * with_normals
         pixels = sum(view.camera.width * view.camera.height for view in self.views)
-        self._dtype = torch.float32 if 4 * channels * pixels <= budget_bytes else torch.float16
+        fits = 4 * channels * pixels <= self._shelves[0].room_bytes
+        self._dtype = torch.float32 if fits else torch.float16
         for view in self.views:
             self._check(view)
 
@@ -146,19 +158,18 @@ class CaptureImages:
         return len(self.views)
 
     def __getitem__(self, number: int) -> ViewTensors:
-        """Returns a view's pixels as float32.
+        """Returns a view's pixels as float32, on the device.
 
         Raises:
             UserError: The file is damaged behind its header.
         """
-        kept = self._kept.get(number)
+        kept = next((shelf.kept[number] for shelf in self._shelves if number in shelf.kept), None)
         if kept is None:
             kept = _cast(self._read(self.views[number]), self._dtype)
-            size = sum(value.nbytes for value in _pixels(kept).values())
-            if size <= self._budget_bytes:
-                self._budget_bytes -= size
-                self._kept[number] = kept
-        return _cast(kept, torch.float32)
+            shelf = next((shelf for shelf in self._shelves if shelf.has_room(kept)), None)
+            if shelf is not None:
+                kept = shelf.keep(number, kept, is_pinned=self._device != HOST)
+        return _cast(_mapped(kept, lambda value: send(value, self._device)), torch.float32)
 
     def _check(self, view: View) -> None:
         size = (view.camera.width, view.camera.height)
@@ -223,9 +234,48 @@ def _with_source(view: View, capture: Capture, target: Target) -> View:
     return replace(view, image=None) if linear else replace(view, exr=None)
 
 
+class _Shelf:
+    """Views that are kept in the memory of one device.
+
+    Attributes:
+        kept: Number of a view to the view.
+        room_bytes: What is left of the budget.
+    """
+
+    def __init__(self, device: torch.device, room_bytes: int) -> None:
+        self.kept: dict[int, ViewTensors] = {}
+        self.room_bytes = room_bytes
+        self._device = device
+
+    def has_room(self, view: ViewTensors) -> bool:
+        return _size_bytes(view) <= self.room_bytes
+
+    def keep(self, number: int, view: ViewTensors, *, is_pinned: bool) -> ViewTensors:
+        """Keeps a view; returns it as it is kept. On the host it is pinned if a card is to fetch it again and again."""
+        self.room_bytes -= _size_bytes(view)
+        if self._device != HOST:
+            view = _mapped(view, lambda value: send(value, self._device))
+        elif is_pinned:
+            view = _mapped(view, Tensor.pin_memory)
+        self.kept[number] = view
+        return view
+
+
+def _size_bytes(view: ViewTensors) -> int:
+    return sum(value.nbytes for value in _pixels(view).values())
+
+
 def _pixels(view: ViewTensors) -> dict[str, Tensor]:
     names = ("color", "alpha", "depth", "normals")
     return {name: value for name in names if (value := getattr(view, name)) is not None}
+
+
+def _mapped(view: ViewTensors, change: Callable[[Tensor], Tensor]) -> ViewTensors:
+    """Changes every tensor of a view, those of the camera too."""
+    changed: dict[str, Any] = {
+        name: change(value) for name, value in vars(view).items() if isinstance(value, Tensor)
+    }
+    return replace(view, **changed)
 
 
 def _cast(view: ViewTensors, dtype: torch.dtype) -> ViewTensors:

@@ -51,8 +51,11 @@ def compare(picture: Tensor, target: Tensor, name: str = "", backend: str = "cpu
 def score_views(
     params: Mapping[str, Tensor], images: CaptureImages, formation: ImageFormation, backend: str = "cpu"
 ) -> Iterator[ViewScore]:
-    """Yields the score of each view over black; pixels that the file had as not finite do not count."""
-    black = torch.zeros(3)
+    """Yields the score of each view over black; pixels that the file had as not finite do not count.
+
+    Splats and images lie on one device.
+    """
+    black = torch.zeros(3, device=params["means"].device)
     for number in range(len(images)):
         view = images[number]
         drawn = draw(
