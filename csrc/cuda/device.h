@@ -1,31 +1,25 @@
-// What every kernel starts from: NVRTC's missing integer types, thread indices, the arithmetic of one pixel for blend.h,
-// sums over a warp, and the macro that names a kernel.
+// What every kernel starts from: thread indices, the arithmetic of one pixel for blend.h, sums over a warp, and the macro
+// that names a kernel.
 //
 // A kernel is a template over the scalar type that takes one structure of arguments. SPLAT_KERNEL makes its two entry
 // points, NAME_f32 and NAME_f64, which is what the Python side launches (splat_engine/ops/_cuda). There is no other way in,
 // so the same two names serve a card and the emulation on the CPU (tests/cuda/emulation).
 #pragma once
 
-#if defined(__CUDACC_RTC__)
-// NVRTC has no standard headers.
-typedef signed char int8_t;
-typedef short int16_t;
-typedef int int32_t;
-typedef long long int64_t;
-typedef unsigned char uint8_t;
-typedef unsigned short uint16_t;
-typedef unsigned int uint32_t;
-typedef unsigned long long uint64_t;
-#endif
-
 #include "../include/blend.h"
+#include "../include/integers.h"
 #include "../include/scalar.h"
 
 #define SPLAT_DEVICE __device__ __forceinline__
 
 // The emulation registers each entry point with this hook; a card's compiler needs nothing.
 #ifndef SPLAT_REGISTER_KERNEL
-#define SPLAT_REGISTER_KERNEL(entry, Args)
+#define SPLAT_REGISTER_KERNEL(entry, Args, threads)
+#endif
+
+// A block's dynamic shared memory: `unsigned char name[]`, aligned for every number type.
+#ifndef SPLAT_DYNAMIC_SHARED
+#define SPLAT_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 #endif
 
 // SPLAT_KERNEL(name, body<...>, Args, threads): entry points name_f32 and name_f64 that call body<float> and body<double>
@@ -35,12 +29,12 @@ typedef unsigned long long uint64_t;
         name##_f32(const __grid_constant__ splat::Args<float> args) {  \
         body<float>(args);                                             \
     }                                                                  \
-    SPLAT_REGISTER_KERNEL(name##_f32, splat::Args<float>)              \
+    SPLAT_REGISTER_KERNEL(name##_f32, splat::Args<float>, threads)     \
     extern "C" __global__ void __launch_bounds__(threads)              \
         name##_f64(const __grid_constant__ splat::Args<double> args) { \
         body<double>(args);                                            \
     }                                                                  \
-    SPLAT_REGISTER_KERNEL(name##_f64, splat::Args<double>)
+    SPLAT_REGISTER_KERNEL(name##_f64, splat::Args<double>, threads)
 
 SPLAT_BEGIN_ISA
 
