@@ -8,8 +8,8 @@ channel (Pillow reduces 16-bit colour PNGs to 8; 16-bit grey is read in full).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from torch import Tensor
 from splat_engine.fit.exr import check_layers, read_layers
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.place import CPU, send
+from splat_engine.fit.views import ViewTensors, mapped, view_tensors
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, Split, View
 from splat_engine.formats.errors import FormatError, UserError
@@ -34,65 +35,6 @@ DEPTH_NONE = 1e9
 """Blender writes 1e10 where a ray hits nothing; from here on it is no depth."""
 HALF_MAX = 65504.0
 """The largest value of float16, in which large captures are kept."""
-
-
-@dataclass(frozen=True)
-class ViewTensors:
-    """A view as the fit compares it; float32, on one device.
-
-    Attributes:
-        viewmat: [4, 4] camera_from_world, OpenCV axes.
-        intrinsics: [4] fx, fy, cx, cy.
-        camera: The same in words.
-        color: [H, W, 3] premultiplied, in the blending space.
-        alpha: [H, W].
-        is_empty: Whether the view shows nothing at all.
-        depth: [H, W] planar depth in scene units, 0 where there is none; or None.
-        normals: [H, W, 3] unit or zero, world frame; or None.
-        valid: [H, W] bool, False where the file held values that are not finite; None where all are good.
-    """
-
-    viewmat: Tensor
-    intrinsics: Tensor
-    camera: Camera
-    color: Tensor
-    alpha: Tensor
-    is_empty: bool
-    depth: Tensor | None = None
-    normals: Tensor | None = None
-    valid: Tensor | None = None
-
-
-def view_tensors(
-    camera: Camera,
-    color: Tensor,
-    alpha: Tensor,
-    *,
-    depth: Tensor | None = None,
-    normals: Tensor | None = None,
-    valid: Tensor | None = None,
-) -> ViewTensors:
-    """Returns a view of its premultiplied colour [H, W, 3] in the blending space and alpha [H, W]; see ViewTensors."""
-    viewmat, intrinsics = camera_tensors(camera)
-    return ViewTensors(
-        viewmat=viewmat,
-        intrinsics=intrinsics,
-        camera=camera,
-        color=color,
-        alpha=alpha,
-        is_empty=not (bool(alpha.any()) or bool(color.any())),
-        depth=depth,
-        normals=normals,
-        valid=valid,
-    )
-
-
-def camera_tensors(camera: Camera) -> tuple[Tensor, Tensor]:
-    """Returns (viewmat [4, 4], intrinsics [4]) of a camera as float32 tensors."""
-    return (
-        torch.from_numpy(camera.viewmat.astype(np.float32)),
-        torch.from_numpy(camera.intrinsics.astype(np.float32)),
-    )
 
 
 class CaptureImages:
@@ -153,6 +95,11 @@ class CaptureImages:
         for view in self.views:
             self._check(view)
 
+    @property
+    def cameras(self) -> Sequence[Camera]:
+        """Of all views."""
+        return [view.camera for view in self.views]
+
     def __len__(self) -> int:
         """Returns the number of views."""
         return len(self.views)
@@ -169,7 +116,7 @@ class CaptureImages:
             shelf = next((shelf for shelf in self._shelves if shelf.has_room(kept)), None)
             if shelf is not None:
                 kept = shelf.keep(number, kept, is_pinned=self._device != HOST)
-        return _cast(_mapped(kept, lambda value: send(value, self._device)), torch.float32)
+        return _cast(mapped(kept, lambda value: send(value, self._device)), torch.float32)
 
     def _check(self, view: View) -> None:
         size = (view.camera.width, view.camera.height)
@@ -254,9 +201,9 @@ class _Shelf:
         """Keeps a view; returns it as it is kept. On the host it is pinned if a card is to fetch it again and again."""
         self.room_bytes -= _size_bytes(view)
         if self._device != HOST:
-            view = _mapped(view, lambda value: send(value, self._device))
+            view = mapped(view, lambda value: send(value, self._device))
         elif is_pinned:
-            view = _mapped(view, Tensor.pin_memory)
+            view = mapped(view, Tensor.pin_memory)
         self.kept[number] = view
         return view
 
@@ -268,14 +215,6 @@ def _size_bytes(view: ViewTensors) -> int:
 def _pixels(view: ViewTensors) -> dict[str, Tensor]:
     names = ("color", "alpha", "depth", "normals")
     return {name: value for name in names if (value := getattr(view, name)) is not None}
-
-
-def _mapped(view: ViewTensors, change: Callable[[Tensor], Tensor]) -> ViewTensors:
-    """Changes every tensor of a view, those of the camera too."""
-    changed: dict[str, Any] = {
-        name: change(value) for name, value in vars(view).items() if isinstance(value, Tensor)
-    }
-    return replace(view, **changed)
 
 
 def _cast(view: ViewTensors, dtype: torch.dtype) -> ViewTensors:

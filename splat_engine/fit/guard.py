@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from splat_engine.fit.data import camera_tensors
 from splat_engine.fit.place import send
+from splat_engine.fit.views import camera_tensors
 from splat_engine.formats.cameras import Camera
 
 CHUNK, CHUNK_ON_CARD = 4096, 1 << 17

@@ -10,9 +10,9 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
-from splat_engine.fit.data import ViewTensors
 from splat_engine.fit.drawing import Drawn
 from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.views import ViewTensors
 from splat_engine.formats.settings import FitSettings
 from splat_engine.ops import photometric_loss
 

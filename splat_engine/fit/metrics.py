@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.drawing import draw
 from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.views import Views
 from splat_engine.ops import ssim
 
 PSNR_MAX_DB = 120.0
@@ -49,7 +49,7 @@ def compare(picture: Tensor, target: Tensor, name: str = "", backend: str = "cpu
 
 @torch.no_grad()
 def score_views(
-    params: Mapping[str, Tensor], images: CaptureImages, formation: ImageFormation, backend: str = "cpu"
+    params: Mapping[str, Tensor], images: Views, formation: ImageFormation, backend: str = "cpu"
 ) -> Iterator[ViewScore]:
     """Yields the score of each view over black; pixels that the file had as not finite do not count.
 

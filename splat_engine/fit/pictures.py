@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from splat_engine.fit.data import camera_tensors
 from splat_engine.fit.drawing import Drawn, blend, to_screen
 from splat_engine.fit.exr import write_layers
 from splat_engine.fit.formation import ImageFormation, decode_srgb
 from splat_engine.fit.place import send
+from splat_engine.fit.views import camera_tensors
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.files import write_bytes
 

@@ -116,7 +116,7 @@ class AdaptiveDensity:
         opacity = torch.sigmoid(state.params["opacity_logits"])
         pruned = (opacity < self.settings.prune_opacity) | (size > self.settings.prune_size * self.extent)
         gradient = state.buffers[GRADIENT_SUM] / state.buffers[SEEN_COUNT].clamp_min(1)
-        gradient[pruned] = 0.0
+        gradient.masked_fill_(pruned, 0.0)
         room = self.max_splats - int((~pruned).sum())
         chosen = _highest(gradient, self.settings.gradient, room)
         is_large = size[chosen] > self.settings.split_size * self.extent

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.gradients import compare_view
 from splat_engine.fit.guard import log_scale_floors
@@ -26,6 +25,7 @@ from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam, Seen
 from splat_engine.fit.place import send
 from splat_engine.fit.strategies import make_strategy
+from splat_engine.fit.views import Views
 from splat_engine.formats.conventions import linear_from_srgb
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import RunSettings
@@ -69,7 +69,7 @@ class Trainer:
     def __init__(
         self,
         settings: RunSettings,
-        images: CaptureImages,
+        images: Views,
         state: SplatState,
         *,
         extent: float,
@@ -159,8 +159,7 @@ class Trainer:
         return send(color, self.state.device)
 
     def _refresh_floors(self) -> None:
-        cameras = [view.camera for view in self.images.views]
-        means = self.state.params["means"]
+        means, cameras = self.state.params["means"], self.images.cameras
         self.state.buffers[FLOOR] = log_scale_floors(means, cameras, self.settings.fit.min_sigma_px)
 
     def _check_learning(self, step: int) -> None:
