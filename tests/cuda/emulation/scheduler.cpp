@@ -205,6 +205,7 @@ void prepare_stack(Thread& thread) {
         thread.entered = true;
         setcontext(&thread.beginning);
     }
+    current = nullptr;
     FiberMark left;
     arrive_in_fiber(main_mark.fake_stack, left);
 }
@@ -359,7 +360,11 @@ void spoil_shared_memory(const SharedMemory& range, size_t dynamic_bytes) {
 }
 
 #if !defined(EMULATION_ADDRESS) && !defined(EMULATION_THREAD)
-void on_bad_address(int, siginfo_t* info, void*) {
+void on_bad_address(int number, siginfo_t* info, void*) {
+    if (!current) {  // not a kernel's: the process ends as it would without us, when the instruction is repeated
+        signal(number, SIG_DFL);
+        return;
+    }
     char address[32];
     std::snprintf(address, sizeof address, "%p", info->si_addr);
     error = std::string("a thread touches memory at ") + address + ", which is not there (thread " +
