@@ -137,8 +137,8 @@ struct Updater {
         sh_basis<DEGREE>(direction, basis);
         load_rows<3 * COUNT, false>(args.sh + start * stride, stride, count, coefficients);
         for (int channel = 0; channel < 3; ++channel)
-            encoded_gradient<S>(args.decode, encoded_color<COUNT>(basis, coefficients, channel),
-                                v_color[channel]);
+            encoded_gradient(args.decode, encoded_color<COUNT>(basis, coefficients, channel),
+                             v_color[channel]);
         Vector3<T> v_offset = {none, none, none};
         if (!view.orthographic)
             v_offset = offset_gradient<DEGREE>(view, direction, inverse_length, coefficients, v_color);
