@@ -45,9 +45,12 @@ void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, in
             encoded_gradient(args.decode, encoded_color<COUNT>(basis, coefficients, channel),
                              v_color[channel]);
 
+        T weights[COUNT];
+        for (int k = 0; k < COUNT; ++k)
+            weights[k] = coefficient_gradient(basis[k], coefficients + 3 * k, v_color, coefficients + 3 * k);
+
         if (args.v_means || partial) {
-            const Vector3<T> v_direction =
-                offset_gradient<DEGREE>(view, direction, inverse_length, coefficients, v_color);
+            const Vector3<T> v_direction = offset_gradient<DEGREE>(view, direction, inverse_length, weights);
             // rows past the end repeat the last splat
             const Vector3<T> counted = where(between<S>(0, 0, count), v_direction);
             sums[0] = sums[0] + counted.x;
@@ -62,7 +65,6 @@ void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, in
             }
         }
         if (args.v_sh) {
-            coefficient_gradient<COUNT>(basis, v_color, coefficients);
             store_rows<3 * COUNT>(coefficients, args.v_sh + first * stride, stride, count);
             for (int lane = 0; lane < count && stride > 3 * COUNT; ++lane)
                 for (int64_t i = 3 * COUNT; i < stride; ++i) args.v_sh[(first + lane) * stride + i] = S(0);

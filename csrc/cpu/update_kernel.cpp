@@ -140,9 +140,10 @@ struct Updater {
             encoded_gradient(args.decode, encoded_color<COUNT>(basis, coefficients, channel),
                              v_color[channel]);
         Vector3<T> v_offset = {none, none, none};
-        if (!view.orthographic)
-            v_offset = offset_gradient<DEGREE>(view, direction, inverse_length, coefficients, v_color);
-        coefficient_gradient<COUNT>(basis, v_color, coefficients);
+        T weights[COUNT];
+        for (int k = 0; k < COUNT; ++k)
+            weights[k] = coefficient_gradient(basis[k], coefficients + 3 * k, v_color, coefficients + 3 * k);
+        if (!view.orthographic) v_offset = offset_gradient<DEGREE>(view, direction, inverse_length, weights);
 
         T mean[3] = {where(visible, v.mean.x) + v_offset.x, where(visible, v.mean.y) + v_offset.y,
                      where(visible, v.mean.z) + v_offset.z};

@@ -32,8 +32,8 @@ SPLAT_DEVICE void sh_colors_fwd(const ShColorsFwdArgs<T>& args) {
     stage_rows(args.sh + first * shape.size, rows, shape, FULL_WARP, tile);
     if (lane >= rows) return;
     const ViewPoint<T> view = read_view_point(args.viewmat, args.orthographic != 0);
-    const Vector3<T> color = color_of(view, load_vector(args.means, i), args.degree, args.decode != 0,
-                                      tile + lane * shape.pitch);
+    const Vector3<T> color =
+        color_of(view, load_vector(args.means, i), args.degree, args.decode != 0, tile + lane * shape.pitch);
     store_vector(color, args.colors, i);
 }
 
@@ -79,7 +79,7 @@ SPLAT_DEVICE void sh_colors_bwd(const ShColorsBwdArgs<T>& args) {
         const Vector3<T> color = load_vector(args.v_colors, i);
         T v_color[3] = {color.x, color.y, color.z};
         v_offset = color_gradient(view, load_vector(args.means, i), args.degree, args.decode != 0, v_color,
-                                  args.v_means || args.partial, tile + lane * shape.pitch, shape.size);
+                                  tile + lane * shape.pitch, shape.size);
         if (args.v_means) store_vector(args.orthographic ? Vector3<T>{} : v_offset, args.v_means, i);
     }
     if (args.partial) write_warp_sums({v_offset.x, v_offset.y, v_offset.z}, args.partial);
@@ -95,7 +95,8 @@ SPLAT_DEVICE void sh_camera_bwd(const ShCameraBwdArgs<T>& args) {
     __shared__ double totals[3];
     add_warp_sums(args.partial, args.warps, totals);
     if (threadIdx.x == 0)
-        write_view_point_gradient(read_view_point(args.viewmat, args.orthographic != 0), totals, args.v_viewmat);
+        write_view_point_gradient(read_view_point(args.viewmat, args.orthographic != 0), totals,
+                                  args.v_viewmat);
 }
 
 SPLAT_END_ISA

@@ -78,7 +78,8 @@ constexpr int TILE_SIZE = WARP * (ROW_MAX | 1);  // numbers of shared memory tha
 // Rows of `size` numbers that lie `pitch` apart in shared memory and one behind the other outside.
 struct RowShape {
     int size, pitch;
-    unsigned reciprocal;  // 2^20 / size, rounded up: exact for the numbers of a warp, which are fewer than 2^20 / size
+    unsigned
+        reciprocal;  // 2^20 / size, rounded up: exact for the numbers of a warp, which are fewer than 2^20 / size
 
     SPLAT_DEVICE int row(int number) const { return int((unsigned(number) * reciprocal) >> 20); }
     SPLAT_DEVICE int place(int number, int row) const { return number + row * (pitch - size); }
@@ -107,7 +108,8 @@ SPLAT_DEVICE int rows_of_warp(int64_t count, int64_t first) {
 
 // A splat's colour from its row of coefficients.
 template <int DEGREE, class T>
-SPLAT_DEVICE Vector3<T> color_of(const ViewPoint<T>& view, const Vector3<T>& mean, bool decode, const T* row) {
+SPLAT_DEVICE Vector3<T> color_of(const ViewPoint<T>& view, const Vector3<T>& mean, bool decode,
+                                 const T* row) {
     constexpr int COUNT = (DEGREE + 1) * (DEGREE + 1);
     T basis[COUNT], inverse_length;
     sh_basis<DEGREE>(view_direction(view, mean, inverse_length), basis);
@@ -131,28 +133,28 @@ SPLAT_DEVICE Vector3<T> color_of(const ViewPoint<T>& view, const Vector3<T>& mea
 // the splat's offset from the camera, or to the direction (offset_gradient of sh_color.h).
 template <int DEGREE, class T>
 SPLAT_DEVICE Vector3<T> color_gradient(const ViewPoint<T>& view, const Vector3<T>& mean, bool decode,
-                                       T (&v_color)[3], bool with_offset, T* row, int size) {
+                                       T (&v_color)[3], T* row, int size) {
     constexpr int COUNT = (DEGREE + 1) * (DEGREE + 1);
     T basis[COUNT], inverse_length;
     const Vector3<T> direction = view_direction(view, mean, inverse_length);
     sh_basis<DEGREE>(direction, basis);
     for (int channel = 0; channel < 3; ++channel)
         encoded_gradient(decode, encoded_color<COUNT>(basis, row, channel), v_color[channel]);
-    Vector3<T> v_offset = {T(0), T(0), T(0)};
-    if (with_offset) v_offset = offset_gradient<DEGREE>(view, direction, inverse_length, row, v_color);
-    coefficient_gradient<COUNT>(basis, v_color, row);
+    T weights[COUNT];
+    for (int k = 0; k < COUNT; ++k)
+        weights[k] = coefficient_gradient(basis[k], row + 3 * k, v_color, row + 3 * k);
     for (int i = 3 * COUNT; i < size; ++i) row[i] = T(0);
-    return v_offset;
+    return offset_gradient<DEGREE>(view, direction, inverse_length, weights);
 }
 
 template <class T>
-SPLAT_DEVICE Vector3<T> color_gradient(const ViewPoint<T>& view, const Vector3<T>& mean, int degree, bool decode,
-                                       T (&v_color)[3], bool with_offset, T* row, int size) {
+SPLAT_DEVICE Vector3<T> color_gradient(const ViewPoint<T>& view, const Vector3<T>& mean, int degree,
+                                       bool decode, T (&v_color)[3], T* row, int size) {
     switch (degree) {
-        case 0: return color_gradient<0>(view, mean, decode, v_color, with_offset, row, size);
-        case 1: return color_gradient<1>(view, mean, decode, v_color, with_offset, row, size);
-        case 2: return color_gradient<2>(view, mean, decode, v_color, with_offset, row, size);
-        default: return color_gradient<3>(view, mean, decode, v_color, with_offset, row, size);
+        case 0: return color_gradient<0>(view, mean, decode, v_color, row, size);
+        case 1: return color_gradient<1>(view, mean, decode, v_color, row, size);
+        case 2: return color_gradient<2>(view, mean, decode, v_color, row, size);
+        default: return color_gradient<3>(view, mean, decode, v_color, row, size);
     }
 }
 

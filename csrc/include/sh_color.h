@@ -79,24 +79,21 @@ SPLAT_FN void encoded_gradient(bool decode, const T& encoded, T& v_color) {
     v_color = where(counts(encoded), v_color);
 }
 
-// v_c_k, the outer product of basis and v_e.
-template <int COUNT, class T>
-SPLAT_FN void coefficient_gradient(const T* basis, const T* v_encoded, T* v_coefficients) {
-    for (int k = 0; k < COUNT; ++k)
-        for (int channel = 0; channel < 3; ++channel)
-            v_coefficients[3 * k + channel] = basis[k] * v_encoded[channel];
+// v_c_k of one coefficient, and what it has a share in v_d with: sum_channel v_e c_k. The gradient may take the
+// coefficient's place.
+template <class T>
+SPLAT_FN T coefficient_gradient(T basis, const T* coefficient, const T* v_encoded, T* v_coefficient) {
+    const T weight =
+        v_encoded[0] * coefficient[0] + v_encoded[1] * coefficient[1] + v_encoded[2] * coefficient[2];
+    for (int channel = 0; channel < 3; ++channel) v_coefficient[channel] = basis * v_encoded[channel];
+    return weight;
 }
 
-// v_d, and from it the gradient to the splat's offset from the camera (perspective) or to the direction itself
-// (orthographic).
+// v_d of the weights that coefficient_gradient gave, and from it the gradient to the splat's offset from the camera
+// (perspective) or to the direction itself (orthographic).
 template <int DEGREE, class T, class S>
 SPLAT_FN Vector3<T> offset_gradient(const ViewPoint<S>& view, const Vector3<T>& direction, T inverse_length,
-                                    const T* coefficients, const T* v_encoded) {
-    constexpr int COUNT = (DEGREE + 1) * (DEGREE + 1);
-    T weights[COUNT];
-    for (int k = 0; k < COUNT; ++k)
-        weights[k] = v_encoded[0] * coefficients[3 * k] + v_encoded[1] * coefficients[3 * k + 1] +
-                     v_encoded[2] * coefficients[3 * k + 2];
+                                    const T* weights) {
     Vector3<T> v_direction = sh_basis_gradient<DEGREE>(direction, weights);
     if (!view.orthographic) v_direction = direction_gradient(direction, inverse_length, v_direction);
     const auto sound = is_finite(v_direction.x + v_direction.y + v_direction.z);
