@@ -14,7 +14,12 @@
 
 // The emulation registers each entry point with this hook; a card's compiler needs nothing.
 #ifndef SPLAT_REGISTER_KERNEL
-#define SPLAT_REGISTER_KERNEL(entry, Args)
+#define SPLAT_REGISTER_KERNEL(entry, Args, threads)
+#endif
+
+// A block's dynamic shared memory: `unsigned char name[]`, aligned for every number type.
+#ifndef SPLAT_DYNAMIC_SHARED
+#define SPLAT_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 #endif
 
 // SPLAT_KERNEL(name, body<...>, Args, threads): entry points name_f32 and name_f64 that call body<float> and body<double>
@@ -24,12 +29,12 @@
         name##_f32(const __grid_constant__ splat::Args<float> args) {  \
         body<float>(args);                                             \
     }                                                                  \
-    SPLAT_REGISTER_KERNEL(name##_f32, splat::Args<float>)              \
+    SPLAT_REGISTER_KERNEL(name##_f32, splat::Args<float>, threads)     \
     extern "C" __global__ void __launch_bounds__(threads)              \
         name##_f64(const __grid_constant__ splat::Args<double> args) { \
         body<double>(args);                                            \
     }                                                                  \
-    SPLAT_REGISTER_KERNEL(name##_f64, splat::Args<double>)
+    SPLAT_REGISTER_KERNEL(name##_f64, splat::Args<double>, threads)
 
 SPLAT_BEGIN_ISA
 
