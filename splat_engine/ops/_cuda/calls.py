@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from splat_engine.ops._cuda import losses
 from splat_engine.ops._cuda.launch import blocks_for, launch
 
 BLOCK = 256
@@ -19,5 +20,10 @@ def adam_step(scalar: str, device: torch.device, /, **fields: Any) -> None:
     launch("adam_step", scalar, device, grid=blocks_for(numbers, BLOCK), block=BLOCK, **fields)
 
 
-CALLS: dict[str, Callable[..., None]] = {"adam_step": adam_step}
+CALLS: dict[str, Callable[..., None]] = {
+    "adam_step": adam_step,
+    "ssim_fwd": losses.ssim_fwd,
+    "ssim_bwd": losses.ssim_bwd,
+    "photometric_loss": losses.photometric_loss,
+}
 """Op to the function that launches it."""
