@@ -56,6 +56,7 @@ struct ProjectColorsFwdArgs {
     T* normals;  // or null
     T* radii;
     T* colors;  // 0 where culled
+};
 
 // ------------------------------------------------------------------------------------------ ssim.cu
 
