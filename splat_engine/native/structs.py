@@ -54,6 +54,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("v_opacities", "ptr"),
         ("v_features", "ptr"),
         ("v_background", "ptr"),
+        ("v_abs_means2d", "ptr"),
     ],
     "project_fwd": [
         ("count", "i64"),
