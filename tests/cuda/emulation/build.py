@@ -22,7 +22,14 @@ SANITIZER_VARIABLE = "SPLAT_EMULATION_SANITIZER"
 """Environment variable: "address" or "thread" where this process runs under that sanitizer (tools/test_sanitizers)."""
 
 COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-Wall", "-Wextra", "-g1")
-KERNEL = ("-O2", "-Wl,-z,defs", "-ffp-contract=off", "-fno-strict-aliasing", "-Wno-unknown-pragmas", "-Wno-attributes")
+KERNEL = (
+    "-O2",
+    "-Wl,-z,defs",
+    "-ffp-contract=off",
+    "-fno-strict-aliasing",
+    "-Wno-unknown-pragmas",
+    "-Wno-attributes",
+)
 SCHEDULER = ("-O2", "-pthread")
 SHARED = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,now")
 
