@@ -11,7 +11,7 @@
 namespace splat {
 
 // Raise this number whenever a structure below or the meaning of a field changes; structs.py has the same number.
-constexpr int32_t ABI_VERSION = 2;
+constexpr int32_t ABI_VERSION = 3;
 
 // What an entry point returns. splat_last_error() has the text for the calling thread.
 enum Status : int32_t {
@@ -61,6 +61,7 @@ struct RasterizeBwdArgs {
     T* v_opacities;       // out [N], overwritten
     T* v_features;        // out [N,C], overwritten
     T* v_background;      // out [C] or null, overwritten
+    T* v_abs_means2d;     // out [N,2] or null: sums over pixels of |dL/dmeans2d|, overwritten
 };
 
 // For measuring: what a forward did. The index of each count in RasterCountsArgs::counts.

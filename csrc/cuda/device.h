@@ -1,24 +1,13 @@
-// What every kernel starts from: NVRTC's missing integer types, thread indices, the arithmetic of one pixel for blend.h,
-// sums over a warp, and the macro that names a kernel.
+// What every kernel starts from: thread indices, the arithmetic of one pixel for blend.h, sums over a warp, and the macro
+// that names a kernel.
 //
 // A kernel is a template over the scalar type that takes one structure of arguments. SPLAT_KERNEL makes its two entry
 // points, NAME_f32 and NAME_f64, which is what the Python side launches (splat_engine/ops/_cuda). There is no other way in,
 // so the same two names serve a card and the emulation on the CPU (tests/cuda/emulation).
 #pragma once
 
-#if defined(__CUDACC_RTC__)
-// NVRTC has no standard headers.
-typedef signed char int8_t;
-typedef short int16_t;
-typedef int int32_t;
-typedef long long int64_t;
-typedef unsigned char uint8_t;
-typedef unsigned short uint16_t;
-typedef unsigned int uint32_t;
-typedef unsigned long long uint64_t;
-#endif
-
 #include "../include/blend.h"
+#include "../include/integers.h"
 #include "../include/scalar.h"
 
 #define SPLAT_DEVICE __device__ __forceinline__

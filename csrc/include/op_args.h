@@ -3,9 +3,7 @@
 // row-major, in the memory of the device that computes; pointers may be null only where it says so.
 #pragma once
 
-#if !defined(__CUDACC_RTC__)
-#include <cstdint>
-#endif
+#include "integers.h"
 
 namespace splat {
 

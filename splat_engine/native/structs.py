@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 """Must equal ABI_VERSION in csrc/cpu/abi.h; loading a library with another number is an error."""
 
 SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double}
@@ -51,6 +51,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("v_opacities", "ptr"),
         ("v_features", "ptr"),
         ("v_background", "ptr"),
+        ("v_abs_means2d", "ptr"),
     ],
     "project_fwd": [
         ("count", "i64"),
