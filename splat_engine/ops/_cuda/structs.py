@@ -12,7 +12,49 @@ from splat_engine.native import structs as native_structs
 
 Fields = list[tuple[str, str]]
 
-OWN: dict[str, Fields] = {}
+OWN: dict[str, Fields] = {
+    "project_camera_bwd": [
+        ("warps", "i64"),
+        ("partial", "ptr"),
+        ("v_viewmat", "ptr"),
+        ("v_intrinsics", "ptr"),
+    ],
+    "sh_camera_bwd": [
+        ("warps", "i64"),
+        ("orthographic", "i32"),
+        ("reserved", "i32"),
+        ("partial", "ptr"),
+        ("viewmat", "ptr"),
+        ("v_viewmat", "ptr"),
+    ],
+    "project_colors_fwd": [
+        ("count", "i64"),
+        ("width", "i32"),
+        ("height", "i32"),
+        ("orthographic", "i32"),
+        ("antialiased", "i32"),
+        ("coefficients", "i32"),
+        ("degree", "i32"),
+        ("decode", "i32"),
+        ("reserved", "i32"),
+        ("dilation_px2", "scalar"),
+        ("near_depth", "scalar"),
+        ("means", "ptr"),
+        ("log_scales", "ptr"),
+        ("quats_wxyz", "ptr"),
+        ("opacity_logits", "ptr"),
+        ("sh", "ptr"),
+        ("viewmat", "ptr"),
+        ("intrinsics", "ptr"),
+        ("means2d", "ptr"),
+        ("depths", "ptr"),
+        ("conics", "ptr"),
+        ("opacities", "ptr"),
+        ("normals", "ptr"),
+        ("radii", "ptr"),
+        ("colors", "ptr"),
+    ],
+}
 """Kernel to its fields, in the mini-language of ``native.structs``, for structures of csrc/cuda/args.h."""
 
 
