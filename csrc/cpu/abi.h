@@ -11,7 +11,7 @@
 namespace splat {
 
 // Raise this number whenever a structure below or the meaning of a field changes; structs.py has the same number.
-constexpr int32_t ABI_VERSION = 2;
+constexpr int32_t ABI_VERSION = 3;
 
 // What an entry point returns. splat_last_error() has the text for the calling thread.
 enum Status : int32_t {

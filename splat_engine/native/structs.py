@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 """Must equal ABI_VERSION in csrc/cpu/abi.h; loading a library with another number is an error."""
 
 SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double}
@@ -99,6 +99,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("v_opacity_logits", "ptr"),
         ("v_viewmat", "ptr"),
         ("v_intrinsics", "ptr"),
+        ("partial", "ptr"),
     ],
     "sh_colors_fwd": [
         ("count", "i64"),
@@ -124,6 +125,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("v_sh", "ptr"),
         ("v_means", "ptr"),
         ("v_viewmat", "ptr"),
+        ("partial", "ptr"),
     ],
     "ssim_fwd": [
         ("height", "i32"),
@@ -229,6 +231,14 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("second_quats_wxyz", "ptr"),
         ("second_opacity_logits", "ptr"),
         ("second_sh", "ptr"),
+    ],
+    "relocate": [
+        ("count", "i64"),
+        ("opacities", "ptr"),
+        ("scales", "ptr"),
+        ("counts", "ptr"),
+        ("new_opacities", "ptr"),
+        ("new_scales", "ptr"),
     ],
     "raster_counts": [
         ("context", "ptr"),

@@ -9,6 +9,7 @@ from splat_engine.ops.photometric import (
 )
 from splat_engine.ops.project import Projected, project
 from splat_engine.ops.rasterize import RasterPass, rasterize
+from splat_engine.ops.relocate import relocate
 from splat_engine.ops.sh import sh_colors
 from splat_engine.ops.ssim import ssim
 from splat_engine.ops.update import ScreenGradients, update_splats
@@ -24,6 +25,7 @@ __all__ = [
     "photometric_loss_and_gradients",
     "project",
     "rasterize",
+    "relocate",
     "set_num_threads",
     "sh_colors",
     "ssim",
