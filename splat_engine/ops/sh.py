@@ -67,7 +67,9 @@ def sh_colors(
         )
     check_place(backend, means)
     options = _Options(degree, int(camera_model == "orthographic"), int(decode))
-    colors: Tensor = apply(_ShColors, means.contiguous(), sh.contiguous(), viewmat.contiguous(), options, backend)
+    colors: Tensor = apply(
+        _ShColors, means.contiguous(), sh.contiguous(), viewmat.contiguous(), options, backend
+    )
     return colors
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from splat_engine.ops._cuda import splats
+from splat_engine.ops._cuda import losses, splats
 from splat_engine.ops._cuda.launch import blocks_for, launch
 
 BLOCK = 256
@@ -28,5 +28,8 @@ CALLS: dict[str, Callable[..., None]] = {
     "sh_colors_fwd": splats.sh_colors_fwd,
     "sh_colors_bwd": splats.sh_colors_bwd,
     "update_splats": splats.update_splats,
+    "ssim_fwd": losses.ssim_fwd,
+    "ssim_bwd": losses.ssim_bwd,
+    "photometric_loss": losses.photometric_loss,
 }
 """Op to the function that launches it."""

@@ -12,6 +12,27 @@ from splat_engine.native import structs as native_structs
 
 Fields = list[tuple[str, str]]
 
+_PHOTOMETRIC: Fields = [
+    ("height", "i32"),
+    ("width", "i32"),
+    ("encode", "i32"),
+    ("reserved", "i32"),
+    ("by_sign", "scalar"),
+    ("by_difference", "scalar"),
+    ("by_ssim", "scalar"),
+    ("by_alpha", "scalar"),
+    ("image", "ptr"),
+    ("alpha", "ptr"),
+    ("target", "ptr"),
+    ("target_alpha", "ptr"),
+    ("background", "ptr"),
+    ("valid", "ptr"),
+    ("maps", "ptr"),
+    ("sums", "ptr"),
+    ("v_image", "ptr"),
+    ("v_alpha", "ptr"),
+]
+
 OWN: dict[str, Fields] = {
     "project_camera_bwd": [
         ("warps", "i64"),
@@ -53,6 +74,40 @@ OWN: dict[str, Fields] = {
         ("normals", "ptr"),
         ("radii", "ptr"),
         ("colors", "ptr"),
+    ],
+    "ssim_tiles": [
+        ("height", "i32"),
+        ("width", "i32"),
+        ("channels", "i32"),
+        ("valid", "i32"),
+        ("data_range", "scalar"),
+        ("image", "ptr"),
+        ("target", "ptr"),
+        ("maps", "ptr"),
+        ("sums", "ptr"),
+    ],
+    "ssim_mean": [
+        ("tiles", "i64"),
+        ("height", "i32"),
+        ("width", "i32"),
+        ("channels", "i32"),
+        ("valid", "i32"),
+        ("sums", "ptr"),
+        ("mean", "ptr"),
+    ],
+    "photometric_tiles": _PHOTOMETRIC,
+    "photometric_gradient": _PHOTOMETRIC,
+    "photometric_pixels": _PHOTOMETRIC,
+    "photometric_figures": [
+        ("blocks", "i64"),
+        ("height", "i32"),
+        ("width", "i32"),
+        ("l1_weight", "scalar"),
+        ("ssim_weight", "scalar"),
+        ("mse_weight", "scalar"),
+        ("alpha_weight", "scalar"),
+        ("sums", "ptr"),
+        ("figures", "ptr"),
     ],
 }
 """Kernel to its fields, in the mini-language of ``native.structs``, for structures of csrc/cuda/args.h."""

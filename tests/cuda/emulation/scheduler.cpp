@@ -3,6 +3,7 @@
 #include "scheduler.h"
 
 #include <link.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -44,9 +45,16 @@ struct Thread {
     FiberMark mark;
 };
 
+struct Removed {
+    const char* file;  // its last part; "" for none
+    int line;
+    long long passed;  // how often a thread came by
+};
+
 struct Launch {
     void (*kernel)(const void*);
     const void* arguments;
+    Removed* removed;  // a barrier that is passed over as if it did not stand in the source
 };
 
 Thread threads[THREADS_MAX];
@@ -197,6 +205,7 @@ void prepare_stack(Thread& thread) {
         thread.entered = true;
         setcontext(&thread.beginning);
     }
+    current = nullptr;
     FiberMark left;
     arrive_in_fiber(main_mark.fake_stack, left);
 }
@@ -256,12 +265,26 @@ std::string reason() {
     return "the threads wait at different places and none can go on (deadlock)";
 }
 
-bool same_site(const Site& a, const Site& b) { return a.line == b.line && !std::strcmp(a.file, b.file); }
+bool same_site(const Site& a, const Site& b) {
+    return a.line == b.line && (a.file == b.file || !std::strcmp(a.file, b.file));
+}
+
+bool is_removed(const Site& site) {
+    Removed* removed = launch.removed;
+    if (!removed || removed->line != site.line) return false;
+    const char* slash = std::strrchr(site.file, '/');
+    if (std::strcmp(slash ? slash + 1 : site.file, removed->file)) return false;
+    removed->passed++;
+    return true;
+}
 
 // Whether all lanes of a thread's mask wait where it does.
 bool complete(int id) {
     const Thread& me = threads[id];
     const int first = id / WARP * WARP;
+    const int last = first + WARP - 1 - __builtin_clz(me.mask);
+    if (last >= count || threads[last].state != State::IN_EXCHANGE)
+        return false;  // the common case, soon told
     for (unsigned rest = me.mask; rest; rest &= rest - 1) {
         const int other = first + __builtin_ctz(rest);
         if (other >= count) return false;
@@ -336,6 +359,48 @@ void spoil_shared_memory(const SharedMemory& range, size_t dynamic_bytes) {
     spoil(dynamic_memory.get(), dynamic_bytes);
 }
 
+#if !defined(EMULATION_ADDRESS) && !defined(EMULATION_THREAD)
+void on_bad_address(int number, siginfo_t* info, void*) {
+    if (!current) {  // not a kernel's: the process ends as it would without us, when the instruction is repeated
+        signal(number, SIG_DFL);
+        return;
+    }
+    char address[32];
+    std::snprintf(address, sizeof address, "%p", info->si_addr);
+    error = std::string("a thread touches memory at ") + address + ", which is not there (thread " +
+            std::to_string(current_id) + ")";
+    failed = true;
+    jump_to(main_jump);
+}
+
+// While it lives, an address that is not there, or a stack that runs over, is an error of the launch. The sanitizers have
+// their own way.
+class BadAddresses {
+  public:
+    BadAddresses() {
+        static unsigned char stack[64 << 10];
+        const stack_t alternative = {stack, 0, sizeof stack};
+        sigaltstack(&alternative, &stack_before_);
+        struct sigaction action = {};
+        action.sa_sigaction = on_bad_address;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        sigaction(SIGSEGV, &action, &segv_before_);
+        sigaction(SIGBUS, &action, &bus_before_);
+    }
+    ~BadAddresses() {
+        sigaction(SIGSEGV, &segv_before_, nullptr);
+        sigaction(SIGBUS, &bus_before_, nullptr);
+        sigaltstack(&stack_before_, nullptr);
+    }
+
+  private:
+    stack_t stack_before_;
+    struct sigaction segv_before_, bus_before_;
+};
+#else
+class BadAddresses {};
+#endif
+
 void begin_block() {
     in_barrier = exited = 0;
     ready_warps = 0;
@@ -381,6 +446,7 @@ void fail(const char* message) {
 }
 
 int block_barrier(Site site, Vote vote, bool predicate) {
+    if (vote == Vote::NONE && is_removed(site)) return 0;
     Thread& me = *current;
     me.site = site;
     me.vote = vote;
@@ -396,6 +462,7 @@ int block_barrier(Site site, Vote vote, bool predicate) {
 }
 
 uint64_t warp_exchange(Site site, unsigned mask, uint64_t value, Rule rule, uint64_t argument, bool orders) {
+    if (rule == rule_nothing && is_removed(site)) return 0;
     Thread& me = *current;
     me.site = site;
     me.mask = mask;
@@ -428,32 +495,43 @@ int lane_index() { return current_id % WARP; }
 
 using namespace emulation;
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
+// What the launcher asks for; mirrored in launcher.py.
+struct LaunchRequest {
+    void (*kernel)(const void*);
+    const void* arguments;
+    const unsigned char* anchor;  // see SharedMemory
+    int grid_x, grid_y, block;
+    int thread_order, block_order;
+    uint64_t seed, shared_bytes;
+    Removed removed;
+    char* error;  // out, at most `error_bytes`
+    uint64_t error_bytes;
+};
 
-// Runs a kernel; returns 0, or 1 with a text of at most `capacity` bytes about what went wrong. `anchor`: see SharedMemory.
-EXPORT int emulation_launch(void (*kernel)(const void*), const void* arguments, const unsigned char* anchor,
-                            int grid_x, int grid_y, int block, size_t shared_bytes, int thread_order,
-                            int block_order, uint64_t seed, char* text, size_t capacity) {
-    launch = {kernel, arguments};
-    count = block;
-    grid_size = {unsigned(grid_x), unsigned(grid_y), 1};
-    block_size = {unsigned(block), 1, 1};
-    random_state = seed;
+// Runs a kernel; returns 0, or 1 with a text about what went wrong.
+extern "C" EMULATION_API int emulation_launch(LaunchRequest* request) {
+    launch = {request->kernel, request->arguments, request->removed.line ? &request->removed : nullptr};
+    count = request->block;
+    grid_size = {unsigned(request->grid_x), unsigned(request->grid_y), 1};
+    block_size = {unsigned(count), 1, 1};
+    random_state = request->seed;
     failed = false;
-    SharedMemory range = {anchor, nullptr, 0};
+    SharedMemory range = {request->anchor, nullptr, 0};
     dl_iterate_phdr(find_shared, &range);
-    dynamic_memory.reset(new unsigned char[shared_bytes]);
+    dynamic_memory.reset(new unsigned char[request->shared_bytes]);
     enter_scheduler(main_mark);
-    for (uint64_t id : order_of_blocks(Order(block_order), uint64_t(grid_x) * uint64_t(grid_y))) {
-        block_index = {unsigned(id % uint64_t(grid_x)), unsigned(id / uint64_t(grid_x)), 0};
-        favoured_warp = int((seed + id) % uint64_t(warps()));
-        spoil_shared_memory(range, shared_bytes);
+    [[maybe_unused]] const BadAddresses bad_addresses;
+    const uint64_t blocks = uint64_t(request->grid_x) * uint64_t(request->grid_y);
+    for (uint64_t id : order_of_blocks(Order(request->block_order), blocks)) {
+        block_index = {unsigned(id % grid_size.x), unsigned(id / grid_size.x), 0};
+        favoured_warp = int((request->seed + id) % uint64_t(warps()));
+        spoil_shared_memory(range, request->shared_bytes);
         release(&start_object);
-        run_block(Order(thread_order));
+        run_block(Order(request->thread_order));
         acquire(&end_object);
         if (failed) break;
     }
     if (!failed) return 0;
-    std::snprintf(text, capacity, "%s", error.c_str());
+    std::snprintf(request->error, request->error_bytes, "%s", error.c_str());
     return 1;
 }
