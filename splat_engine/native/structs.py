@@ -100,6 +100,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("v_opacity_logits", "ptr"),
         ("v_viewmat", "ptr"),
         ("v_intrinsics", "ptr"),
+        ("partial", "ptr"),
     ],
     "sh_colors_fwd": [
         ("count", "i64"),
@@ -125,6 +126,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("v_sh", "ptr"),
         ("v_means", "ptr"),
         ("v_viewmat", "ptr"),
+        ("partial", "ptr"),
     ],
     "ssim_fwd": [
         ("height", "i32"),
@@ -230,6 +232,14 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("second_quats_wxyz", "ptr"),
         ("second_opacity_logits", "ptr"),
         ("second_sh", "ptr"),
+    ],
+    "relocate": [
+        ("count", "i64"),
+        ("opacities", "ptr"),
+        ("scales", "ptr"),
+        ("counts", "ptr"),
+        ("new_opacities", "ptr"),
+        ("new_scales", "ptr"),
     ],
     "raster_counts": [
         ("context", "ptr"),
