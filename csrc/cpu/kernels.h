@@ -37,6 +37,7 @@
     X(adam_step, AdamStepArgs)               \
     X(photometric_loss, PhotometricLossArgs) \
     X(update_splats, UpdateSplatsArgs)       \
+    X(relocate, RelocateArgs)                \
     X(raster_counts, RasterCountsArgs)       \
     X(peak_fma, PeakFmaArgs)
 

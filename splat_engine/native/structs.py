@@ -11,6 +11,9 @@ import ctypes
 ABI_VERSION = 3
 """Must equal ABI_VERSION in csrc/cpu/abi.h; loading a library with another number is an error."""
 
+STATUS_OUT_OF_MEMORY = 2
+"""What an op returns then (csrc/cpu/abi.h)."""
+
 SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double}
 
 OPS: dict[str, list[tuple[str, str]]] = {
@@ -100,6 +103,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("v_opacity_logits", "ptr"),
         ("v_viewmat", "ptr"),
         ("v_intrinsics", "ptr"),
+        ("partial", "ptr"),
     ],
     "sh_colors_fwd": [
         ("count", "i64"),
@@ -125,6 +129,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("v_sh", "ptr"),
         ("v_means", "ptr"),
         ("v_viewmat", "ptr"),
+        ("partial", "ptr"),
     ],
     "ssim_fwd": [
         ("height", "i32"),
@@ -230,6 +235,14 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("second_quats_wxyz", "ptr"),
         ("second_opacity_logits", "ptr"),
         ("second_sh", "ptr"),
+    ],
+    "relocate": [
+        ("count", "i64"),
+        ("opacities", "ptr"),
+        ("scales", "ptr"),
+        ("counts", "ptr"),
+        ("new_opacities", "ptr"),
+        ("new_scales", "ptr"),
     ],
     "raster_counts": [
         ("context", "ptr"),
