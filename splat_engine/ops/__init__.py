@@ -9,6 +9,7 @@ from splat_engine.ops.photometric import (
     photometric_loss_and_gradients,
 )
 from splat_engine.ops.project import Projected, project
+from splat_engine.ops.project_colors import project_colors
 from splat_engine.ops.rasterize import RasterPass, rasterize
 from splat_engine.ops.relocate import relocate
 from splat_engine.ops.sh import sh_colors
@@ -26,6 +27,7 @@ __all__ = [
     "photometric_loss",
     "photometric_loss_and_gradients",
     "project",
+    "project_colors",
     "rasterize",
     "relocate",
     "set_num_threads",
