@@ -11,7 +11,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from splat_engine.fit.data import ViewTensors
 from splat_engine.fit.drawing import (
     Screen,
     blend,
@@ -24,6 +23,7 @@ from splat_engine.fit.drawing import (
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.losses import fit_loss, geometry_loss, photometric_options
 from splat_engine.fit.model import SplatState
+from splat_engine.fit.views import ViewTensors
 from splat_engine.formats.settings import FitSettings
 from splat_engine.ops import RasterPass, ScreenGradients, photometric_loss_and_gradients
 

@@ -1,6 +1,7 @@
 """Differentiable ops on torch tensors: one module a family, backends "cpu" and "reference"."""
 
 from splat_engine.native import get_num_threads, set_num_threads
+from splat_engine.ops._cuda.launch import check_card
 from splat_engine.ops.adam import adam_step
 from splat_engine.ops.photometric import (
     PhotometricLoss,
@@ -21,6 +22,7 @@ __all__ = [
     "RasterPass",
     "ScreenGradients",
     "adam_step",
+    "check_card",
     "get_num_threads",
     "photometric_loss",
     "photometric_loss_and_gradients",

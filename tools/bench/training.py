@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from splat_engine import native
-from splat_engine.fit.data import camera_tensors, view_tensors
 from splat_engine.fit.drawing import draw
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.gradients import compare_view
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam, Seen
+from splat_engine.fit.views import camera_tensors, view_tensors
 from splat_engine.formats.settings import FitSettings, OptimizerSettings
 from splat_engine.native.memory import keep_freed_memory
 from tools.bench.inputs import BenchInput
