@@ -27,16 +27,6 @@ RATES = OptimizerSettings(means=2e-3, means_final=2e-4, log_scales=0.02, quats=0
 DENSIFY = DensifySettings(start=4, interval=4, gradient=1e-4, reset_interval=6)
 
 
-def cameras(self) -> Sequence[Camera]:
-        return [view.camera for view in self.views]
-
-    def __len__(self) -> int:
-        return len(self.views)
-
-    def __getitem__(self, number: int) -> ViewTensors:
-        return self.views[number]
-
-
 def cameras(count: int = 6) -> list[Camera]:
     """Cameras on a circle of radius 4, 1 unit above the origin, looking at it."""
     made = []
