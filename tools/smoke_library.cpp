@@ -269,7 +269,8 @@ void run_project(Library& library, Report& report) {
                                                              v_quats.data(),
                                                              v_logits.data(),
                                                              v_view.data(),
-                                                             v_intrinsics.data()});
+                                                             v_intrinsics.data(),
+                                                             nullptr});
         const std::string bwd = orthographic ? "project_bwd:orthographic_" : "project_bwd:";
         report.add(bwd + "v_means", v_means);
         report.add(bwd + "v_log_scales", v_log_scales);
@@ -293,9 +294,9 @@ void run_sh_colors(Library& library, Report& report) {
     report.add("sh_colors_fwd:colors", colors);
     const auto v_colors = random.array<T>(3 * COUNT, -1, 1);
     std::vector<T> v_sh(sh.size()), v_means(3 * COUNT), v_view(16);
-    library.call("sh_colors_bwd",
-                 splat::ShColorsBwdArgs<T>{COUNT, COEFFICIENTS, 3, 0, 1, means.data(), sh.data(), view.data(),
-                                           v_colors.data(), v_sh.data(), v_means.data(), v_view.data()});
+    library.call("sh_colors_bwd", splat::ShColorsBwdArgs<T>{
+                                      COUNT, COEFFICIENTS, 3, 0, 1, means.data(), sh.data(), view.data(),
+                                      v_colors.data(), v_sh.data(), v_means.data(), v_view.data(), nullptr});
     report.add("sh_colors_bwd:v_sh", v_sh);
     report.add("sh_colors_bwd:v_means", v_means);
     report.add("sh_colors_bwd:v_viewmat", v_view);
@@ -409,6 +410,19 @@ void run_update_splats(Library& library, Report& report) {
 }
 
 template <class T>
+void run_relocate(Library& library, Report& report) {
+    Random random(8);
+    const auto opacities = random.array<T>(COUNT, 0, 1), scales = random.array<T>(3 * COUNT, 0.01, 1);
+    std::vector<int32_t> counts(COUNT);
+    for (int32_t& copies : counts) copies = int32_t(random.next(1, 60));
+    std::vector<T> new_opacities(COUNT), new_scales(3 * COUNT);
+    library.call("relocate", splat::RelocateArgs<T>{COUNT, opacities.data(), scales.data(), counts.data(),
+                                                    new_opacities.data(), new_scales.data()});
+    report.add("relocate:new_opacities", new_opacities);
+    report.add("relocate:new_scales", new_scales);
+}
+
+template <class T>
 void run_peak_fma(Library& library, Report& report) {
     int64_t operations = 0;
     T sum = 0;
@@ -427,6 +441,7 @@ void run_all(Library& library, Report& report) {
     run_adam<T>(library, report);
     run_photometric_loss<T>(library, report);
     run_update_splats<T>(library, report);
+    run_relocate<T>(library, report);
     run_peak_fma<T>(library, report);
 }
 

@@ -1,7 +1,6 @@
-// Cameras as the ABI passes them, and the sums that become the camera's gradient.
+// The sums over splats that become a camera's gradient.
 #pragma once
 
-#include "../include/small_vector.h"
 #include "wide.h"
 
 SPLAT_BEGIN_ISA
@@ -11,14 +10,6 @@ SPLAT_BEGIN_ISA
 constexpr int64_t CHUNK = 1024;
 
 SPLAT_FN int64_t chunk_count(int64_t count) { return (count + CHUNK - 1) / CHUNK; }
-
-// Rows 0 to 2 of a row-major [4,4] matrix.
-template <class S>
-SPLAT_FN void read_viewmat(const S* viewmat, Matrix3<S>& rotation, Vector3<S>& translation) {
-    for (int row = 0; row < 3; ++row)
-        for (int column = 0; column < 3; ++column) rotation.m[row][column] = viewmat[row * 4 + column];
-    translation = {viewmat[3], viewmat[7], viewmat[11]};
-}
 
 // totals[i] = sum of partial[chunk][i] over the chunks, in their order.
 template <int SIZE>

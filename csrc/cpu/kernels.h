@@ -38,6 +38,7 @@
     X(photometric_loss, PhotometricLossArgs) \
     X(update_splats, UpdateSplatsArgs)       \
     X(train_step, TrainStepArgs)             \
+    X(relocate, RelocateArgs)                \
     X(raster_counts, RasterCountsArgs)       \
     X(peak_fma, PeakFmaArgs)
 

@@ -32,17 +32,6 @@ int run_project_fwd(const ProjectFwdArgs<S>& args) {
     return STATUS_OK;
 }
 
-constexpr int CAMERA_SUMS = 16;  // v_W row by row, v_t, v_fx, v_fy, v_cx, v_cy
-
-template <class T>
-SPLAT_FN void accumulate(const CameraGradient<T>& v, T (&sums)[CAMERA_SUMS]) {
-    const T terms[CAMERA_SUMS] = {v.rotation[0].x, v.rotation[0].y, v.rotation[0].z, v.rotation[1].x,
-                                  v.rotation[1].y, v.rotation[1].z, v.rotation[2].x, v.rotation[2].y,
-                                  v.rotation[2].z, v.translation.x, v.translation.y, v.translation.z,
-                                  v.focal_x,       v.focal_y,       v.center_x,      v.center_y};
-    for (int i = 0; i < CAMERA_SUMS; ++i) sums[i] = sums[i] + terms[i];
-}
-
 // One chunk: gradients of its splats, and its part of the camera's gradient.
 template <class S>
 void backward_chunk(const ProjectBwdArgs<S>& args, const Camera<S>& camera, int64_t begin, int64_t end,
@@ -79,25 +68,13 @@ void backward_chunk(const ProjectBwdArgs<S>& args, const Camera<S>& camera, int6
             counted.focal_y = where(visible, v_camera.focal_y);
             counted.center_x = where(visible, v_camera.center_x);
             counted.center_y = where(visible, v_camera.center_y);
-            accumulate(counted, sums);
+            T terms[CAMERA_SUMS];
+            camera_terms(counted, terms);
+            for (int i = 0; i < CAMERA_SUMS; ++i) sums[i] = sums[i] + terms[i];
         }
     }
     if (partial)
         for (int i = 0; i < CAMERA_SUMS; ++i) partial[i] = sums[i].sum();
-}
-
-template <class S>
-void write_camera_gradient(const ProjectBwdArgs<S>& args, const double (&totals)[CAMERA_SUMS]) {
-    if (args.v_viewmat) {
-        for (int row = 0; row < 3; ++row) {
-            for (int column = 0; column < 3; ++column)
-                args.v_viewmat[row * 4 + column] = S(totals[row * 3 + column]);
-            args.v_viewmat[row * 4 + 3] = S(totals[9 + row]);
-        }
-        for (int column = 0; column < 4; ++column) args.v_viewmat[12 + column] = S(0);
-    }
-    if (args.v_intrinsics)
-        for (int i = 0; i < 4; ++i) args.v_intrinsics[i] = S(totals[12 + i]);
 }
 
 template <class S>
@@ -118,7 +95,7 @@ int run_project_bwd(const ProjectBwdArgs<S>& args) {
     if (with_camera) {
         double totals[CAMERA_SUMS];
         sum_chunks(partial.data, chunks, totals);
-        write_camera_gradient(args, totals);
+        write_camera_gradient(totals, args.v_viewmat, args.v_intrinsics);
     }
     return STATUS_OK;
 }

@@ -1,28 +1,11 @@
 // Blocks of splats between memory and the formulas of projection.h, for any argument structure with the fields of project.
 #pragma once
 
-#include "../include/projection.h"
+#include "../include/camera.h"
 #include "camera_arrays.h"
 #include "wide.h"
 
 SPLAT_BEGIN_ISA
-
-template <class Args, class S>
-SPLAT_FN Camera<S> read_camera(const Args& args, const S* viewmat) {
-    Camera<S> camera;
-    read_viewmat(viewmat, camera.rotation, camera.translation);
-    camera.focal_x = args.intrinsics[0];
-    camera.focal_y = args.intrinsics[1];
-    camera.center_x = args.intrinsics[2];
-    camera.center_y = args.intrinsics[3];
-    camera.width = S(args.width);
-    camera.height = S(args.height);
-    camera.near_depth = args.near_depth;
-    camera.dilation = args.dilation_px2;
-    camera.orthographic = args.orthographic != 0;
-    camera.antialiased = args.antialiased != 0;
-    return camera;
-}
 
 template <class S, class Args>
 SPLAT_FN Splat<Wide<S>> load_splats(const Args& args, int64_t first, int count) {

@@ -19,12 +19,8 @@ void forward_range(const ShColorsFwdArgs<S>& args, const ViewPoint<S>& view, int
         T inverse_length, basis[COUNT], coefficients[3 * COUNT], color[3];
         sh_basis<DEGREE>(directions(view, args.means + first * 3, count, inverse_length), basis);
         load_rows<3 * COUNT>(args.sh + first * stride, stride, count, coefficients);
-        for (int channel = 0; channel < 3; ++channel) {
-            const T encoded = encoded_color<COUNT>(basis, coefficients, channel);
-            color[channel] = where(counts(encoded), encoded);
-            T derivative;
-            if (args.decode) linear_from_srgb(color[channel], color[channel], derivative);
-        }
+        for (int channel = 0; channel < 3; ++channel)
+            color[channel] = shown_color(args.decode, encoded_color<COUNT>(basis, coefficients, channel));
         store_rows<3>(color, args.colors + first * 3, 3, count);
     }
 }
@@ -46,12 +42,15 @@ void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, in
         load_rows<3 * COUNT>(args.sh + first * stride, stride, count, coefficients);
         load_rows<3>(args.v_colors + first * 3, 3, count, v_color);
         for (int channel = 0; channel < 3; ++channel)
-            encoded_gradient<S>(args.decode, encoded_color<COUNT>(basis, coefficients, channel),
-                                v_color[channel]);
+            encoded_gradient(args.decode, encoded_color<COUNT>(basis, coefficients, channel),
+                             v_color[channel]);
+
+        T weights[COUNT];
+        for (int k = 0; k < COUNT; ++k)
+            weights[k] = coefficient_gradient(basis[k], coefficients + 3 * k, v_color, coefficients + 3 * k);
 
         if (args.v_means || partial) {
-            const Vector3<T> v_direction =
-                offset_gradient<DEGREE>(view, direction, inverse_length, coefficients, v_color);
+            const Vector3<T> v_direction = offset_gradient<DEGREE>(view, direction, inverse_length, weights);
             // rows past the end repeat the last splat
             const Vector3<T> counted = where(between<S>(0, 0, count), v_direction);
             sums[0] = sums[0] + counted.x;
@@ -66,7 +65,6 @@ void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, in
             }
         }
         if (args.v_sh) {
-            coefficient_gradient<COUNT>(basis, v_color, coefficients);
             store_rows<3 * COUNT>(coefficients, args.v_sh + first * stride, stride, count);
             for (int lane = 0; lane < count && stride > 3 * COUNT; ++lane)
                 for (int64_t i = 3 * COUNT; i < stride; ++i) args.v_sh[(first + lane) * stride + i] = S(0);
@@ -74,35 +72,6 @@ void backward_chunk(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view, in
     }
     if (partial)
         for (int i = 0; i < 3; ++i) partial[i] = sums[i].sum();
-}
-
-// The summed gradient to the camera.
-//   perspective:   offset = m - centre and centre = -W^T t, so v_centre = -sum v_offset,
-//                  v_t = -W v_centre,  v_W_ij = -t_i v_centre_j
-//   orthographic:  d = row 2 of W, normalised
-template <class S>
-void write_viewmat_gradient(const ShColorsBwdArgs<S>& args, const ViewPoint<S>& view,
-                            const double (&sum)[3]) {
-    S* out = args.v_viewmat;
-    for (int i = 0; i < 16; ++i) out[i] = S(0);
-    const Vector3<S> total = {S(sum[0]), S(sum[1]), S(sum[2])};
-    if (view.orthographic) {
-        const Vector3<S> v_row = direction_gradient(view.forward, view.inverse_length, total);
-        out[8] = v_row.x;
-        out[9] = v_row.y;
-        out[10] = v_row.z;
-        return;
-    }
-    const Vector3<S> v_translation = times_column(view.rotation, total);
-    const S translation[3] = {view.translation.x, view.translation.y, view.translation.z};
-    for (int row = 0; row < 3; ++row) {
-        out[row * 4] = translation[row] * total.x;
-        out[row * 4 + 1] = translation[row] * total.y;
-        out[row * 4 + 2] = translation[row] * total.z;
-    }
-    out[3] = v_translation.x;
-    out[7] = v_translation.y;
-    out[11] = v_translation.z;
 }
 
 template <class Args>
@@ -156,7 +125,7 @@ int run_backward(const ShColorsBwdArgs<S>& args) {
     if (args.v_viewmat) {
         double totals[3];
         sum_chunks(partial.data, chunks, totals);
-        write_viewmat_gradient(args, view, totals);
+        write_view_point_gradient(view, totals, args.v_viewmat);
     }
     return STATUS_OK;
 }

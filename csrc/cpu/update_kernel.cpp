@@ -137,12 +137,13 @@ struct Updater {
         sh_basis<DEGREE>(direction, basis);
         load_rows<3 * COUNT, false>(args.sh + start * stride, stride, count, coefficients);
         for (int channel = 0; channel < 3; ++channel)
-            encoded_gradient<S>(args.decode, encoded_color<COUNT>(basis, coefficients, channel),
-                                v_color[channel]);
+            encoded_gradient(args.decode, encoded_color<COUNT>(basis, coefficients, channel),
+                             v_color[channel]);
         Vector3<T> v_offset = {none, none, none};
-        if (!view.orthographic)
-            v_offset = offset_gradient<DEGREE>(view, direction, inverse_length, coefficients, v_color);
-        coefficient_gradient<COUNT>(basis, v_color, coefficients);
+        T weights[COUNT];
+        for (int k = 0; k < COUNT; ++k)
+            weights[k] = coefficient_gradient(basis[k], coefficients + 3 * k, v_color, coefficients + 3 * k);
+        if (!view.orthographic) v_offset = offset_gradient<DEGREE>(view, direction, inverse_length, weights);
 
         T mean[3] = {where(visible, v.mean.x) + v_offset.x, where(visible, v.mean.y) + v_offset.y,
                      where(visible, v.mean.z) + v_offset.z};

@@ -3,9 +3,7 @@
 // row-major, in the memory of the device that computes; pointers may be null only where it says so.
 #pragma once
 
-#if !defined(__CUDACC_RTC__)
-#include <cstdint>
-#endif
+#include "integers.h"
 
 namespace splat {
 
@@ -60,6 +58,7 @@ struct ProjectBwdArgs {
     T* v_opacity_logits;   // out [N]
     T* v_viewmat;          // out [4,4] (last row 0), or null
     T* v_intrinsics;       // out [4], or null
+    double* partial;       // CUDA: [16, warps] sums of the camera's gradient, where that is wanted, else null
 };
 
 // Spherical harmonics to colours.
@@ -90,6 +89,7 @@ struct ShColorsBwdArgs {
     T* v_sh;            // out [N,K,3], or null; zero above the degree
     T* v_means;         // out [N,3], or null
     T* v_viewmat;       // out [4,4] (last row 0), or null
+    double* partial;    // CUDA: [3, warps] sums of the camera's gradient, where that is wanted, else null
 };
 
 // Mean structural similarity of two images.
@@ -211,6 +211,17 @@ struct UpdateSplatsArgs {
     T* second_quats_wxyz;
     T* second_opacity_logits;
     T* second_sh;
+};
+
+// Copies of splats that together draw what they drew; the meaning of the fields is that of splat_engine.ops.relocate.
+template <class T>
+struct RelocateArgs {
+    int64_t count;          // N splats
+    const T* opacities;     // [N]
+    const T* scales;        // [N,3]
+    const int32_t* counts;  // [N]
+    T* new_opacities;       // out [N]
+    T* new_scales;          // out [N,3]
 };
 
 }  // namespace splat

