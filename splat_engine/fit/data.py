@@ -140,9 +140,9 @@ class CaptureImages:
     def _read(self, view: View) -> ViewTensors:
         if view.exr is None:
             assert view.image is not None
-            straight, alpha = (torch.from_numpy(array) for array in read_picture(self.root / view.image))
-            color = self.formation.from_display(straight, alpha)
-            return view_tensors(view.camera, color, alpha)
+            pixels = _decoded(self.root / view.image)
+            alpha = torch.from_numpy(_unit_range(pixels[..., 3]))
+            return view_tensors(view.camera, self.formation.from_display(pixels[..., :3], alpha), alpha)
         path = self.root / view.exr
         layers = read_layers(path, self.layers, (view.camera.width, view.camera.height))
         valid = np.logical_and.reduce([np.isfinite(layer).all(axis=-1) for layer in layers.values()])
@@ -255,14 +255,24 @@ def read_picture(path: Path) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     Raises:
         UserError: The file is missing or damaged.
     """
+    pixels = _unit_range(_decoded(path))
+    return np.ascontiguousarray(pixels[..., :3]), np.ascontiguousarray(pixels[..., 3])
+
+
+def _decoded(path: Path) -> NDArray[Any]:
+    """[H, W, 4] encoded colours with straight alpha: uint8, or float32 of 0 to 1 where the file has 16 bits."""
     with _open_picture(path) as picture:
         try:
             if picture.mode.startswith("I;16"):
                 grey = np.asarray(picture, dtype=np.float32) / 65535
-                return np.repeat(grey[..., None], 3, axis=-1), np.ones_like(grey)
-            pixels = np.asarray(picture.convert("RGBA"), dtype=np.float32) / 255
+                return np.stack([grey, grey, grey, np.ones_like(grey)], axis=-1)
+            return np.asarray(picture.convert("RGBA"))
         except (OSError, ValueError, SyntaxError) as error:
             raise FormatError(
                 f"{path} is a damaged picture.", "Replace it with an intact one.", error
             ) from error
-    return np.ascontiguousarray(pixels[..., :3]), np.ascontiguousarray(pixels[..., 3])
+
+
+def _unit_range(pixels: NDArray[Any]) -> NDArray[np.float32]:
+    """Numbers of 0 to 1 from what ``_decoded`` returned."""
+    return pixels.astype(np.float32) / 255 if pixels.dtype == np.uint8 else np.ascontiguousarray(pixels)

@@ -8,8 +8,11 @@ encoded, unbounded above. (In training the loss encodes by itself: splat_engine.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from splat_engine.formats.conventions import CLASSIC_DILATION_PX2, Formation
@@ -81,6 +84,17 @@ class ImageFormation:
         opaque = premultiplied / alpha.clamp_min(1e-6)[..., None]
         return encode_srgb(opaque) * alpha[..., None]
 
-    def from_display(self, straight: Tensor, alpha: Tensor) -> Tensor:
-        """Brings a display picture with straight alpha into the blending space, premultiplied: [H, W, 3]."""
-        return self.from_encoded(straight) * alpha[..., None]
+    def from_display(self, straight: NDArray[Any], alpha: Tensor) -> Tensor:
+        """Brings a display picture with straight alpha into the blending space, premultiplied.
+
+        Args:
+            straight: [H, W, 3] encoded, 0 to 255 if it is uint8, else float32 of 0 to 1.
+            alpha: [H, W], 0 to 1.
+
+        Returns:
+            [H, W, 3] float32.
+        """
+        if straight.dtype != np.uint8:
+            return self.from_encoded(torch.from_numpy(straight)) * alpha[..., None]
+        table = self.from_encoded(torch.arange(256) / 255).numpy()  # a look into it is cheaper than a power
+        return torch.from_numpy(table[straight]).mul_(alpha[..., None])

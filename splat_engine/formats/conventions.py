@@ -96,6 +96,12 @@ def linear_from_srgb(encoded: Float) -> Float:
     return np.where(encoded <= 0.04045, encoded / 12.92, np.power((encoded + 0.055) / 1.055, 2.4))
 
 
+def linear_number_from_srgb(encoded: float) -> float:
+    """Decodes one sRGB-encoded value; see ``linear_from_srgb``."""
+    encoded = max(encoded, 0.0)
+    return encoded / 12.92 if encoded <= 0.04045 else ((encoded + 0.055) / 1.055) ** 2.4
+
+
 def is_rigid(matrix: Float, tolerance: float = 1e-4) -> bool:
     """Tells whether a [4, 4] matrix is a finite rotation and translation, without scale or mirror."""
     matrix = np.asarray(matrix)
