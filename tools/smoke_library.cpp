@@ -357,56 +357,98 @@ void run_photometric_loss(Library& library, Report& report) {
     report.add("photometric_loss:v_alpha", v_alpha);
 }
 
+// Splats with their moments, and a step of them.
+template <class T>
+struct Optimized {
+    static constexpr int COEFFICIENTS = 16;
+    static constexpr size_t N = COUNT;
+    std::vector<T> view = viewmat<T>();
+    std::vector<T> intrinsics = {T(160), T(165), T(65.5), T(47.25)};
+    std::vector<T> floors;
+    // means, log_scales, quats_wxyz, opacity_logits, sh; then their first and their second moments
+    std::vector<T> parameter[5], first[5], second[5];
+
+    explicit Optimized(Random& random) {
+        const size_t sizes[5] = {3 * N, 3 * N, 4 * N, N, 3 * COEFFICIENTS * N};
+        const double low[5] = {-1.5, -5, -1, -3, -0.5}, high[5] = {1.5, -2, 1, 3, 0.5};
+        for (int k = 0; k < 5; ++k) {
+            parameter[k] = random.array<T>(sizes[k], low[k], high[k]);
+            first[k] = random.array<T>(sizes[k], -0.1, 0.1);
+            second[k] = random.array<T>(sizes[k], 0.1, 1);
+        }
+        floors = random.array<T>(N, -5, -4);  // above some of the log-scales
+    }
+
+    splat::UpdateSplatsArgs<T> step() {
+        splat::UpdateSplatsArgs<T> args{};
+        args.count = COUNT, args.width = WIDTH, args.height = HEIGHT;
+        args.antialiased = 1, args.coefficients = COEFFICIENTS, args.degree = 3, args.decode = 1;
+        args.dilation_px2 = T(0.1), args.near_depth = T(0.01);
+        args.rate1 = T(0.1), args.beta2 = T(0.999), args.rate2 = T(0.001), args.eps = T(1e-15);
+        args.inverse_root = T(1.5);
+        args.step_means = T(0.01), args.step_log_scales = T(0.02), args.step_quats_wxyz = T(0.03);
+        args.step_opacity_logits = T(0.04), args.step_sh_constant = T(0.05), args.step_sh = T(0.06);
+        args.viewmat = view.data(), args.intrinsics = intrinsics.data();
+        args.log_scale_floors = floors.data();
+        args.means = parameter[0].data(), args.first_means = first[0].data();
+        args.second_means = second[0].data();
+        args.log_scales = parameter[1].data(), args.first_log_scales = first[1].data();
+        args.second_log_scales = second[1].data();
+        args.quats_wxyz = parameter[2].data(), args.first_quats_wxyz = first[2].data();
+        args.second_quats_wxyz = second[2].data();
+        args.opacity_logits = parameter[3].data(), args.first_opacity_logits = first[3].data();
+        args.second_opacity_logits = second[3].data();
+        args.sh = parameter[4].data(), args.first_sh = first[4].data(), args.second_sh = second[4].data();
+        return args;
+    }
+
+    void add_to(Report& report, const std::string& op) const {
+        const char* names[5] = {"means", "log_scales", "quats_wxyz", "opacity_logits", "sh"};
+        for (int k = 0; k < 5; ++k) {
+            report.add(op + ":" + names[k], parameter[k]);
+            report.add(op + ":first_" + names[k], first[k]);
+            report.add(op + ":second_" + names[k], second[k]);
+        }
+    }
+};
+
 template <class T>
 void run_update_splats(Library& library, Report& report) {
     Random random(7);
-    constexpr int COEFFICIENTS = 16;
     constexpr size_t N = COUNT;
-    const auto view = viewmat<T>();
-    const std::vector<T> intrinsics = {T(160), T(165), T(65.5), T(47.25)};
     auto radii = random.array<T>(2 * N, -1, 5);
     for (T& radius : radii) radius = radius > 0 ? radius : 0;  // culled
     const auto v_means2d = random.array<T>(2 * N, -1, 1), v_depths = random.array<T>(N, -1, 1);
     const auto v_conics = random.array<T>(3 * N, -1, 1), v_opacities = random.array<T>(N, -1, 1);
     const auto v_normals = random.array<T>(3 * N, -1, 1), v_colors = random.array<T>(3 * N, -1, 1);
-    // means, log_scales, quats_wxyz, opacity_logits, sh; then their first and their second moments
-    const size_t sizes[5] = {3 * N, 3 * N, 4 * N, N, 3 * COEFFICIENTS * N};
-    const double low[5] = {-1.5, -5, -1, -3, -0.5}, high[5] = {1.5, -2, 1, 3, 0.5};
-    std::vector<T> parameter[5], first[5], second[5];
-    for (int k = 0; k < 5; ++k) {
-        parameter[k] = random.array<T>(sizes[k], low[k], high[k]);
-        first[k] = random.array<T>(sizes[k], -0.1, 0.1);
-        second[k] = random.array<T>(sizes[k], 0.1, 1);
-    }
-    const auto floors = random.array<T>(N, -5, -4);  // above some of the log-scales
-    splat::UpdateSplatsArgs<T> args{};
-    args.count = COUNT, args.width = WIDTH, args.height = HEIGHT;
-    args.antialiased = 1, args.coefficients = COEFFICIENTS, args.degree = 3, args.decode = 1;
-    args.dilation_px2 = T(0.1), args.near_depth = T(0.01);
-    args.rate1 = T(0.1), args.beta2 = T(0.999), args.rate2 = T(0.001), args.eps = T(1e-15);
-    args.inverse_root = T(1.5);
-    args.step_means = T(0.01), args.step_log_scales = T(0.02), args.step_quats_wxyz = T(0.03);
-    args.step_opacity_logits = T(0.04), args.step_sh_constant = T(0.05), args.step_sh = T(0.06);
-    args.viewmat = view.data(), args.intrinsics = intrinsics.data(), args.radii = radii.data();
+    Optimized<T> splats(random);
+    splat::UpdateSplatsArgs<T> args = splats.step();
+    args.radii = radii.data();
     args.v_means2d = v_means2d.data(), args.v_depths = v_depths.data(), args.v_conics = v_conics.data();
-    args.log_scale_floors = floors.data();
     args.v_opacities = v_opacities.data(), args.v_normals = v_normals.data(), args.v_colors = v_colors.data();
-    args.means = parameter[0].data(), args.first_means = first[0].data(),
-    args.second_means = second[0].data();
-    args.log_scales = parameter[1].data(), args.first_log_scales = first[1].data();
-    args.second_log_scales = second[1].data();
-    args.quats_wxyz = parameter[2].data(), args.first_quats_wxyz = first[2].data();
-    args.second_quats_wxyz = second[2].data();
-    args.opacity_logits = parameter[3].data(), args.first_opacity_logits = first[3].data();
-    args.second_opacity_logits = second[3].data();
-    args.sh = parameter[4].data(), args.first_sh = first[4].data(), args.second_sh = second[4].data();
     library.call("update_splats", args);
-    const char* names[5] = {"means", "log_scales", "quats_wxyz", "opacity_logits", "sh"};
-    for (int k = 0; k < 5; ++k) {
-        report.add(std::string("update_splats:") + names[k], parameter[k]);
-        report.add(std::string("update_splats:first_") + names[k], first[k]);
-        report.add(std::string("update_splats:second_") + names[k], second[k]);
-    }
+    splats.add_to(report, "update_splats");
+}
+
+template <class T>
+void run_train_step(Library& library, Report& report) {
+    Random random(9);
+    constexpr size_t PIXELS = size_t(WIDTH) * HEIGHT;
+    Optimized<T> splats(random);
+    const splat::UpdateSplatsArgs<T> update = splats.step();
+    const auto target = random.array<T>(3 * PIXELS, 0, 1), target_alpha = random.array<T>(PIXELS, 0, 1);
+    const auto background = random.array<T>(3, 0, 1);
+    std::vector<T> figures(5), radii(2 * COUNT), v_means2d(2 * COUNT);
+    splat::PhotometricLossArgs<T> loss{};
+    loss.height = HEIGHT, loss.width = WIDTH, loss.encode = 1;
+    loss.l1_weight = T(0.8), loss.ssim_weight = T(0.2);
+    loss.target = target.data(), loss.target_alpha = target_alpha.data();
+    loss.background = background.data(), loss.figures = figures.data();
+    library.call("train_step", splat::TrainStepArgs<T>{&update, &loss, radii.data(), v_means2d.data()});
+    report.add("train_step:figures", figures);
+    report.add("train_step:radii", radii);
+    report.add("train_step:v_means2d", v_means2d);
+    splats.add_to(report, "train_step");
 }
 
 template <class T>
@@ -441,6 +483,7 @@ void run_all(Library& library, Report& report) {
     run_adam<T>(library, report);
     run_photometric_loss<T>(library, report);
     run_update_splats<T>(library, report);
+    run_train_step<T>(library, report);
     run_relocate<T>(library, report);
     run_peak_fma<T>(library, report);
 }

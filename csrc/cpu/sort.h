@@ -45,18 +45,39 @@ struct SortItem<double> {
     }
 };
 
-constexpr int DIGIT_BITS = 11;  // most of a digit: 2048 counters stay in the first-level cache
+constexpr int DIGIT_BITS = 12;  // most of a digit: 4096 counters stay in the first-level cache
 constexpr int DIGITS = 1 << DIGIT_BITS;
 // Fewer items are sorted by one thread: several would write into the same cache lines, since a digit has few items each.
 constexpr int64_t SERIAL_ITEMS = 1 << 16;
 
-// How the bits in which keys differ are cut into digits.
-struct DigitPlan {
-    int passes, bits;
-    explicit DigitPlan(int key_bits)
-        : passes((key_bits + DIGIT_BITS - 1) / DIGIT_BITS),
-          bits(passes ? (key_bits + passes - 1) / passes : 0) {}
-    int digits() const { return 1 << bits; }
+// The bits in which keys differ, cut into digits of equal size.
+template <class T>
+class DigitPlan {
+  public:
+    using Item = SortItem<T>;
+    using Key = typename Item::Key;
+
+    DigitPlan(const Item* items, int64_t count) {
+        Key high = 0;
+        for (int64_t i = 0; i < count; ++i) {
+            low_ = items[i].key < low_ ? items[i].key : low_;
+            high = items[i].key > high ? items[i].key : high;
+        }
+        int key_bits = 0;
+        while (count && key_bits < int(8 * sizeof(Key)) && (high - low_) >> key_bits) ++key_bits;
+        passes = (key_bits + DIGIT_BITS - 1) / DIGIT_BITS;
+        bits_ = passes ? (key_bits + passes - 1) / passes : 0;
+    }
+    int digits() const { return 1 << bits_; }
+    int digit(const Item& item, int pass) const {
+        return int((item.key - low_) >> (pass * bits_) & Key(digits() - 1));
+    }
+
+    int passes;
+
+  private:
+    Key low_ = ~Key(0);
+    int bits_;
 };
 
 // Makes counts of items, [threads][digits], into places: by digit, then by thread.
@@ -71,42 +92,63 @@ inline void counts_to_places(int32_t* counts, int threads, int digits) {
         }
 }
 
+template <class T>
+inline void exchange(SortItem<T>*& items, SortItem<T>*& swap) {
+    SortItem<T>* const sorted = swap;
+    swap = items;
+    items = sorted;
+}
+
+// One reading of the items counts the digits of all passes. `counts`: [passes][digits].
+template <class T>
+inline void sort_serially(SortItem<T>*& items, SortItem<T>*& swap, int64_t count, const DigitPlan<T>& plan,
+                          int32_t* counts) {
+    const int digits = plan.digits();
+    std::memset(counts, 0, size_t(plan.passes) * digits * sizeof *counts);
+    for (int64_t i = 0; i < count; ++i)
+        for (int pass = 0; pass < plan.passes; ++pass) ++counts[pass * digits + plan.digit(items[i], pass)];
+    for (int pass = 0; pass < plan.passes; ++pass) {
+        int32_t* const place = counts + pass * digits;
+        counts_to_places(place, 1, digits);
+        for (int64_t i = 0; i < count; ++i) swap[place[plan.digit(items[i], pass)]++] = items[i];
+        exchange<T>(items, swap);
+    }
+}
+
+// `counts`: [threads][digits].
+template <class T>
+inline void sort_on_threads(SortItem<T>*& items, SortItem<T>*& swap, int64_t count, int threads,
+                            const DigitPlan<T>& plan, int32_t* counts) {
+    const int digits = plan.digits();
+    for (int pass = 0; pass < plan.passes; ++pass) {
+        on_threads(threads, [&](int thread, int parts) {
+            const Range range = split(count, thread, parts);
+            int32_t* const mine = counts + int64_t(thread) * digits;
+            std::memset(mine, 0, size_t(digits) * sizeof *mine);
+            for (int64_t i = range.begin; i < range.end; ++i) ++mine[plan.digit(items[i], pass)];
+        });
+        counts_to_places(counts, threads, digits);
+        on_threads(threads, [&](int thread, int parts) {
+            const Range range = split(count, thread, parts);
+            int32_t* const place = counts + int64_t(thread) * digits;
+            for (int64_t i = range.begin; i < range.end; ++i)
+                swap[place[plan.digit(items[i], pass)]++] = items[i];
+        });
+        exchange<T>(items, swap);
+    }
+}
+
 // Sorts items by key; `swap` is as large. Only the bits in which keys differ cost passes. False when memory has run out.
 template <class T>
 inline bool sort_items(SortItem<T>*& items, SortItem<T>*& swap, int64_t count, int threads,
                        Buffer<int32_t>& counts) {
-    using Item = SortItem<T>;
-    using Key = typename Item::Key;
-    if (count < SERIAL_ITEMS) threads = 1;
-    if (!counts.resize(int64_t(threads) * DIGITS)) return false;
-    Key low = Item::LAST, high = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        low = items[i].key < low ? items[i].key : low;
-        high = items[i].key > high ? items[i].key : high;
-    }
-    int key_bits = 0;
-    while (key_bits < int(8 * sizeof(Key)) && count && (high - low) >> key_bits) ++key_bits;
-    const DigitPlan plan(key_bits);
-    const int digits = plan.digits();
-    for (int pass = 0; pass < plan.passes; ++pass) {
-        const int shift = pass * plan.bits;
-        const auto digit_of = [=](const Item& item) { return (item.key - low) >> shift & Key(digits - 1); };
-        on_threads(threads, [&](int thread, int parts) {
-            const Range range = split(count, thread, parts);
-            int32_t* const mine = &counts[int64_t(thread) * digits];
-            std::memset(mine, 0, size_t(digits) * sizeof *mine);
-            for (int64_t i = range.begin; i < range.end; ++i) ++mine[digit_of(items[i])];
-        });
-        counts_to_places(counts.data, threads, digits);
-        on_threads(threads, [&](int thread, int parts) {
-            const Range range = split(count, thread, parts);
-            int32_t* const place = &counts[int64_t(thread) * digits];
-            for (int64_t i = range.begin; i < range.end; ++i) swap[place[digit_of(items[i])]++] = items[i];
-        });
-        Item* const sorted = swap;
-        swap = items;
-        items = sorted;
-    }
+    const DigitPlan<T> plan(items, count);
+    const bool serial = threads == 1 || count < SERIAL_ITEMS;
+    if (!counts.resize(int64_t(serial ? plan.passes : threads) * plan.digits())) return false;
+    if (serial)
+        sort_serially(items, swap, count, plan, counts.data);
+    else
+        sort_on_threads(items, swap, count, threads, plan, counts.data);
     return true;
 }
 

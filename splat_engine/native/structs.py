@@ -7,7 +7,6 @@ Each op is declared once, as a list of (field, kind); the float and the double s
 from __future__ import annotations
 
 import ctypes
-from functools import cache
 
 ABI_VERSION = 3
 """Must equal ABI_VERSION in csrc/cpu/abi.h; loading a library with another number is an error."""
@@ -267,7 +266,6 @@ OPS: dict[str, list[tuple[str, str]]] = {
 }
 
 
-@cache
 def structure(op: str, scalar: str) -> type[ctypes.Structure]:
     """Make the ctypes structure of one op.
 

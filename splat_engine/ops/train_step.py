@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
 from torch import Tensor
@@ -18,6 +19,8 @@ from splat_engine.ops.project import check_camera_model
 from splat_engine.ops.update import check_splats, update_fields
 
 __all__ = ["TrainStep", "train_step"]
+
+_structure = cache(structs.structure)
 
 
 class TrainStep(NamedTuple):
@@ -121,8 +124,8 @@ def train_step(
     weights = loss_weights(ssim_weight, mse_weight, alpha_weight)
     comparison = comparison_fields(target, target_alpha, background, valid, figures, encode, weights)
     scalar = scalar_name(means.dtype)
-    update_args = structs.structure("update_splats", scalar)(**update)
-    loss_args = structs.structure("photometric_loss", scalar)(**comparison)
+    update_args = _structure("update_splats", scalar)(**update)
+    loss_args = _structure("photometric_loss", scalar)(**comparison)
     native.call(
         "train_step",
         scalar,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from splat_engine import native
+from splat_engine.native import structs
 
 Array = NDArray[np.floating]
 SH_COEFFICIENTS, SH_DEGREE = 9, 2
@@ -103,6 +104,7 @@ def run_all(case: Case) -> Calls:
     backward(calls)
     adam(calls)
     update(calls)
+    step(calls)
     relocate(calls)
     return calls
 
@@ -288,6 +290,38 @@ def update(calls: Calls) -> None:
             sparse=sparse,
             **(projection_numbers(calls.case) | colors_numbers(calls.case) | steps | ADAM),
         )
+
+
+def step(calls: Calls) -> None:
+    """A whole training step; its scratch is the library's own."""
+    case = calls.case
+    state = {}
+    for name in PARAMETERS:
+        value = calls.arrays[name]
+        state |= {name: value, f"first_{name}": value, f"second_{name}": np.square(value)}
+    changed = calls.put_changing("step_", **state)
+    calls.put(step_figures=np.full(5, np.nan))
+    calls.outputs.append("step_figures")
+    given = {
+        field: calls.arrays[name or field].ctypes.data
+        for field, _, name in (word.partition("=") for word in f"viewmat intrinsics {changed}".split())
+    }
+    steps = {f"step_{name}": 0.01 for name in (*PARAMETERS, "sh_constant")}
+    numbers = projection_numbers(case) | colors_numbers(case) | steps | ADAM
+    update = structs.structure("update_splats", case.scalar)(**given, **numbers)
+    compared = ("target", "target_alpha", "background")
+    loss = structs.structure("photometric_loss", case.scalar)(
+        height=case.height,
+        width=case.width,
+        encode=1,
+        l1_weight=0.8,
+        ssim_weight=0.2,
+        figures=calls.arrays["step_figures"].ctypes.data,
+        **{name: calls.arrays[name].ctypes.data for name in compared},
+    )
+    written = {"radii": (case.count, 2), "v_means2d": (case.count, 2)}
+    structures = {"update": ctypes.addressof(update), "loss": ctypes.addressof(loss)}
+    calls.call("train_step", "", written, "step_", **structures)
 
 
 def relocate(calls: Calls) -> None:
