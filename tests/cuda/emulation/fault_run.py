@@ -1,4 +1,4 @@
-"""Runs one kernel of faults.cu: ``python -m tests.cuda.emulation.fault_run KERNEL FAULT``, a process without torch.
+"""Runs kernels of faults.cu: ``python -m tests.cuda.emulation.fault_run FAULT KERNEL...``, a process without torch.
 
 The tests start it under a sanitizer, which must be the first in its process.
 """
@@ -20,17 +20,18 @@ THREADS = 64
 """Of a block: two warps."""
 COUNT = 2 * THREADS
 """Numbers that a kernel gets and may write: two batches."""
+BLOCKS = {"race_of_blocks": 4}
+"""Blocks of the kernels that want more than one."""
 
 
 def run_fault(
-    kernel: str, fault: int, *, blocks: int = 1, scalar: str = "f32", launcher: EmulatedLauncher | None = None
+    kernel: str, fault: int, *, scalar: str = "f32", launcher: EmulatedLauncher | None = None
 ) -> list[float]:
     """Runs a kernel of faults.cu on the numbers 1, 2, ... and returns what it wrote.
 
     Args:
         kernel: its name.
         fault: 0: the sound version, 1: the one with a fault.
-        blocks: of the grid; all but `race_of_blocks` want one.
         scalar: "f32" or "f64".
         launcher: one made with FAULTS; None: threads and blocks in order.
     """
@@ -41,7 +42,11 @@ def run_fault(
     with _on_the_heap(ctypes.sizeof(out)) as place:
         arguments = structure_of(kernel, FIELDS, scalar)(COUNT, fault, ctypes.addressof(given), place)
         launcher.launch(
-            f"{kernel}_{scalar}", arguments, grid=(blocks, 1), block=THREADS, shared_bytes=THREADS * 8
+            f"{kernel}_{scalar}",
+            arguments,
+            grid=(BLOCKS.get(kernel, 1), 1),
+            block=THREADS,
+            shared_bytes=THREADS * 8,
         )
         ctypes.memmove(out, place, ctypes.sizeof(out))
     return list(out)
@@ -63,11 +68,11 @@ def _on_the_heap(size: int) -> Iterator[int]:
 def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kernel")
-    parser.add_argument("fault", type=int)
-    parser.add_argument("--blocks", type=int, default=1)
+    parser.add_argument("fault", type=int, choices=(0, 1))
+    parser.add_argument("kernels", nargs="+")
     options = parser.parse_args()
-    run_fault(options.kernel, options.fault, blocks=options.blocks)
+    for kernel in options.kernels:
+        run_fault(kernel, options.fault)
 
 
 if __name__ == "__main__":

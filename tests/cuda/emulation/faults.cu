@@ -18,14 +18,14 @@ SPLAT_BEGIN_ISA
 
 constexpr int THREADS = 64;
 
-// Each thread reads what its opposite has written.
+// Each thread reads what its left neighbour has written: right by luck where threads take their turns from left to right.
 template <class T>
 SPLAT_DEVICE void missing_barrier(const FaultArgs<T>& args) {
     __shared__ T staged[THREADS];
     const int i = int(threadIdx.x);
     staged[i] = args.in[i];
     if (!args.fault) __syncthreads();
-    args.out[i] = staged[THREADS - 1 - i];
+    args.out[i] = staged[i > 0 ? i - 1 : 0];
 }
 
 // Batches through one buffer: the second batch must not be written before all have read the first.
@@ -134,7 +134,8 @@ SPLAT_DEVICE void race_in_warp(const FaultArgs<T>& args) {
     args.out[i] = staged[i ^ 1];
 }
 
-// The same, with a shuffle in the barrier's place: a shuffle makes lanes meet but does not order memory.
+// The same, with a shuffle in the barrier's place: a shuffle makes lanes meet but does not order memory. No value tells it
+// here.
 template <class T>
 SPLAT_DEVICE void shuffle_is_no_barrier(const FaultArgs<T>& args) {
     __shared__ T staged[THREADS];

@@ -27,7 +27,7 @@ class _Removed(ctypes.Structure):
 
 
 class _Request(ctypes.Structure):
-    """The mirror of LaunchRequest in scheduler.cpp."""
+    """The mirror of LaunchRequest in launch.cpp."""
 
     _fields_ = [
         ("kernel", ctypes.c_void_p),
@@ -94,6 +94,7 @@ class EmulatedLauncher:
         request = _Request(
             kernel=ctypes.cast(library[f"emulated_{entry}"], ctypes.c_void_p),
             arguments=ctypes.addressof(arguments),
+            anchor=ctypes.cast(library.emulation_anchor, ctypes.c_void_p),
             grid_x=grid[0],
             grid_y=grid[1],
             block=block,
@@ -107,8 +108,6 @@ class EmulatedLauncher:
         )
         start = time.perf_counter()
         with _one_at_a_time:
-            library.emulation_anchor.restype = ctypes.c_void_p
-            request.anchor = library.emulation_anchor()
             failed = _scheduler().emulation_launch(ctypes.byref(request))
         self.seconds[entry] += time.perf_counter() - start
         self.launches[entry] += 1

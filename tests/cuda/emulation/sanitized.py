@@ -50,7 +50,9 @@ def missing() -> str:
     """Why no process can be started under a sanitizer here; "" where it can."""
     if platform.system() != "Linux" or not shutil.which("g++") or not shutil.which("setarch"):
         return "sanitizers need Linux, g++ and setarch"
-    return "" if all(_runtime(name).is_file() for name in RUNTIMES) else "g++ has no run-times of its sanitizers"
+    return (
+        "" if all(_runtime(name).is_file() for name in RUNTIMES) else "g++ has no run-times of its sanitizers"
+    )
 
 
 @cache
