@@ -41,6 +41,7 @@ from splat_engine.formats.settings import (
 if TYPE_CHECKING:
     from splat_engine.fit.commands import CommandQueue
     from splat_engine.fit.loop import FitRequest
+    from splat_engine.fit.place import Place
     from splat_engine.formats.splats import Splats
 
 logger = logging.getLogger(__name__)
@@ -148,6 +149,7 @@ def _add_source(parser: Any) -> None:
     parser.add_argument(
         "--formation", choices=FORMATIONS, help="how to draw; default: what the PLY says, else classic"
     )
+    add_arguments(parser, FitSettings, only=("device",))
 
 
 def _add_render(commands: Any) -> None:
@@ -256,9 +258,7 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
     )
     if settings.fit.start:
         settings = replace(settings, fit=replace(settings.fit, start=str(Path(settings.fit.start).resolve())))
-    if settings.fit.device == "cuda":
-        raise UserError("This version has no CUDA kernels.", "Fit on the processor: --device cpu.")
-    device = _start_device(settings.fit.threads)
+    place = _start_device(settings.fit.device, settings.fit.threads)
     from splat_engine.fit.loop import FitRequest
 
     return FitRequest(
@@ -267,15 +267,15 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
         settings=settings,
         resume=options.resume,
         version=program_version(),
-        device=device,
+        place=place,
     )
 
 
-def _start_device(threads: int = 0) -> str:
-    """Imports torch, loads the native library, sets threads and allocator; returns the device in words.
+def _start_device(name: str = "cpu", threads: int = 0) -> Place:
+    """Imports torch, loads the native library, sets threads and allocator; returns the place that a setting names.
 
     Raises:
-        UserError: torch or another package is not installed, or the library is missing.
+        UserError: torch or another package is not installed, the library is missing, or the card cannot be used.
     """
     try:
         import OpenEXR  # noqa: F401
@@ -290,13 +290,14 @@ def _start_device(threads: int = 0) -> str:
             error,
         ) from error
     from splat_engine import native
+    from splat_engine.fit.place import choose_place
     from splat_engine.native.memory import keep_freed_memory
 
     keep_freed_memory()
     count = threads or _cores()
     torch.set_num_threads(count)
     native.set_num_threads(count)
-    return f"cpu, {native.isa()}, {count} threads"
+    return choose_place(name)
 
 
 def _cores() -> int:
@@ -359,7 +360,7 @@ def _capture_of(splats: Splats, given: Path | None, option: str) -> Capture:
 
 
 def _render(options: argparse.Namespace) -> int:
-    _start_device()
+    place = _start_device(from_arguments(FitSettings, options).device)
     import torch
     from tqdm import tqdm
 
@@ -374,11 +375,11 @@ def _render(options: argparse.Namespace) -> int:
         raise UserError(f"{capture.root} has no {options.split} view.", "Choose another --split.")
     if not options.scale > 0:
         raise UserError(f"--scale is {options.scale}.", "It must be above 0.")
-    formation, params = ImageFormation(name), SplatState.from_splats(splats).params
+    formation, params = ImageFormation(name), SplatState.from_splats(splats).to(place.device).params
     background = {"black": torch.zeros(3), "white": torch.ones(3)}.get(options.background)
     for stem, view in tqdm(list(zip(_stems(views), views, strict=True)), unit="view", disable=None):
         camera = view.camera.scaled(options.scale)
-        drawn = draw_view(params, camera, formation, with_geometry=options.exr)
+        drawn = draw_view(params, camera, formation, with_geometry=options.exr, backend=place.backend)
         write_png(options.out / f"{stem}.png", rgba8(drawn, formation, background))
         if options.exr:
             write_exr(options.out / f"{stem}.exr", drawn, formation)
@@ -396,7 +397,7 @@ def _stems(views: list[View]) -> list[str]:
 
 
 def _eval(options: argparse.Namespace) -> int:
-    _start_device()
+    place = _start_device(from_arguments(FitSettings, options).device)
     from splat_engine.fit.data import CaptureImages
     from splat_engine.fit.formation import ImageFormation
     from splat_engine.fit.metrics import mean_scores, score_views
@@ -405,10 +406,13 @@ def _eval(options: argparse.Namespace) -> int:
     splats, name = _load_splats(options.splats, options.formation)
     capture = _capture_of(splats, options.capture, "--capture")
     formation = ImageFormation(name)
-    images = CaptureImages(capture, options.split, formation, target=options.target, budget_bytes=0)
+    images = CaptureImages(
+        capture, options.split, formation, target=options.target, budget_bytes=0, device=place.device
+    )
     if not len(images):
         raise UserError(f"{capture.root} has no {options.split} view.", "Choose the other --split.")
-    scores = list(score_views(SplatState.from_splats(splats).params, images, formation))
+    params = SplatState.from_splats(splats).to(place.device).params
+    scores = list(score_views(params, images, formation, place.backend))
     means = {**mean_scores(scores), "formation": name, "splats": len(splats)}
     if options.json:
         report.say_json({**means, "views": {s.name: {"psnr": s.psnr, "ssim": s.ssim} for s in scores}})
@@ -435,7 +439,7 @@ def _doctor(options: argparse.Namespace) -> int:
     from splat_engine.doctor import examine
 
     facts = {"version": program_version(), "python": sys.executable}
-    facts |= {"device": _start_device()}
+    facts |= {"device": str(_start_device())}
     facts |= examine()
     if options.json:
         report.say_json(facts)

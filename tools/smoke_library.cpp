@@ -175,7 +175,7 @@ void run_rasterize(Library& library, Report& report) {
     report.add("rasterize_fwd:alpha", alpha);
     const auto v_image = random.array<T>(PIXELS * CHANNELS, -1, 1), v_alpha = random.array<T>(PIXELS, -1, 1);
     std::vector<T> v_means2d(2 * COUNT), v_conics(3 * COUNT), v_opacities(COUNT),
-        v_features(COUNT * CHANNELS), v_background(CHANNELS);
+        v_features(COUNT * CHANNELS), v_background(CHANNELS), v_abs_means2d(2 * COUNT);
     library.call("rasterize_bwd", splat::RasterizeBwdArgs<T>{COUNT,
                                                              WIDTH,
                                                              HEIGHT,
@@ -195,7 +195,8 @@ void run_rasterize(Library& library, Report& report) {
                                                              v_conics.data(),
                                                              v_opacities.data(),
                                                              v_features.data(),
-                                                             v_background.data()});
+                                                             v_background.data(),
+                                                             v_abs_means2d.data()});
     int64_t counts[splat::RASTER_COUNTS] = {};
     library.call("raster_counts", splat::RasterCountsArgs<T>{context, 1, 0, counts});
     library.symbol<void(void*)>("splat_context_free")(context);
@@ -206,6 +207,7 @@ void run_rasterize(Library& library, Report& report) {
     report.add("rasterize_bwd:v_opacities", v_opacities);
     report.add("rasterize_bwd:v_features", v_features);
     report.add("rasterize_bwd:v_background", v_background);
+    report.add("rasterize_bwd:v_abs_means2d", v_abs_means2d);
 }
 
 // Camera from world: turned by exact numbers, four units away.

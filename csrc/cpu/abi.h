@@ -61,6 +61,7 @@ struct RasterizeBwdArgs {
     T* v_opacities;       // out [N], overwritten
     T* v_features;        // out [N,C], overwritten
     T* v_background;      // out [C] or null, overwritten
+    T* v_abs_means2d;     // out [N,2] or null: sums over pixels of |dL/dmeans2d|, overwritten
 };
 
 // For measuring: what a forward did. The index of each count in RasterCountsArgs::counts.

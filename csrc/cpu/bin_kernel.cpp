@@ -78,23 +78,13 @@ struct Preparer {
         const ConicFactor<V> factor = conic_factor<M>(select(drawn, conic[0], one).v,
                                                       where(drawn, conic[1]).v, select(drawn, schur, one).v);
         const V log2_opacity = M::log2(select(drawn, opacity, one).v);
-        // Outside this reach alpha < ALPHA_MIN by more than the rounding of the inner loops.
-        const V reach_squared = M::max(log2_opacity + T(LOG2_255), V{}) * T(1 + 1e-5) + T(1e-4);
-        const V reach = M::sqrt(reach_squared);
-        const V slope = M::sqrt(factor.u_y * factor.u_y + factor.v_y * factor.v_y);
-        const V reach_y = reach / factor.v_y;
-        const V reach_x = reach_y * slope / factor.u_x;
-        // What rounding can shift in px: coordinates in the image, and u where u_x dx and u_y dy cancel.
-        constexpr T ROUNDING = T(8) * (sizeof(T) == 4 ? T(1.2e-7) : T(2.3e-16));
-        const V pad_y = (M::max(mean_y, -mean_y) + reach_y) * ROUNDING;
-        const V shear = factor.u_y * reach_y / factor.u_x;
-        const V pad_x = (M::max(mean_x, -mean_x) + reach_x + M::max(shear, -shear)) * ROUNDING;
-        const V extreme_y = -factor.u_y * reach_y / slope;
-        const V left = mean_x - reach_x - pad_x, right = mean_x + reach_x + pad_x;
-        const V top = mean_y - reach_y - pad_y, bottom = mean_y + reach_y + pad_y;
+        const Extent<M> extent = splat_extent<M>(mean_x, mean_y, factor, log2_opacity);
+        const V left = mean_x - extent.reach_x - extent.pad_x, right = mean_x + extent.reach_x + extent.pad_x;
+        const V reach_y = extent.reach_y + extent.pad_y;
+        const V top = mean_y - reach_y, bottom = mean_y + reach_y;
         const auto inside = (right > 0) & (left < T(args.width)) & (bottom > 0) & (top < T(args.height));
-        const V x0 = tile_edge(left, Shape::WIDTH, tiles_x), x1 = tile_edge(right, Shape::WIDTH, tiles_x);
-        const V y0 = tile_edge(top, Shape::HEIGHT, tiles_y), y1 = tile_edge(bottom, Shape::HEIGHT, tiles_y);
+        const V x0 = cell_of<M>(left, Shape::WIDTH, tiles_x), x1 = cell_of<M>(right, Shape::WIDTH, tiles_x);
+        const V y0 = cell_of<M>(top, Shape::HEIGHT, tiles_y), y1 = cell_of<M>(bottom, Shape::HEIGHT, tiles_y);
         const auto usable = drawn.bits & inside;
         using Int = typename VectorOf<int32_t, LANES>::type;
         const Int tile_x0 = __builtin_convertvector(x0, Int), tile_x1 = __builtin_convertvector(x1, Int) + 1;
@@ -112,10 +102,14 @@ struct Preparer {
             const int64_t i = first + lane;
             kept += usable[lane] != 0;
             items[i] = {usable[lane] ? SortItem<T>::key_of(depth.v[lane]) : SortItem<T>::LAST, int32_t(i)};
-            bounds[i] = {reach_squared[lane], reach_y[lane] + pad_y[lane],
-                         extreme_y[lane],     pad_x[lane],
-                         tile_x0[lane],       tile_y0[lane],
-                         tile_x1[lane],       tile_y1[lane]};
+            bounds[i] = {extent.reach_squared[lane],
+                         reach_y[lane],
+                         extent.extreme_y[lane],
+                         extent.pad_x[lane],
+                         tile_x0[lane],
+                         tile_y0[lane],
+                         tile_x1[lane],
+                         tile_y1[lane]};
             areas[i] = area[lane];
         }
         return kept;
@@ -127,11 +121,6 @@ struct Preparer {
         for (int lane = 0; lane < LANES; ++lane)
             for (int k = 0; k < args.channels; ++k)
                 features[k].v[lane] = args.features[(first + (lane < lanes ? lane : 0)) * args.channels + k];
-    }
-
-    // Index of the tile that holds a pixel coordinate, as a number in [0, tiles).
-    static V tile_edge(V pixel, int size, int tiles) {
-        return M::min(M::max(pixel * (T(1) / T(size)), V{}), M::broadcast(T(tiles - 1)));
     }
 };
 
@@ -152,41 +141,21 @@ struct Cover {
         end[PARTS];  // block columns of the image, half open; first = end where a band is not touched
 
     SPLAT_FN Cover(const Record<T>& r, const Bounds<T>& box, int tile_y, int block_columns) {
-        const T inverse = T(1) / r.u_x;
+        const RowCover<T> splat = {r.mean_x,          r.u_y,       r.v_y,         T(1) / r.u_x,
+                                   box.reach_squared, box.reach_y, box.extreme_y, box.pad_x};
         for (int part = 0; part < PARTS; ++part) {
             V top{};
             for (int lane = 0; lane < BANDS; ++lane)
                 top[lane] = T((tile_y * BLOCKS + part * BANDS + lane) * Shape::BLOCK_HEIGHT) + T(0.5);
             top = top - r.mean_y;
-            const V bottom = top + T(Shape::BLOCK_HEIGHT - 1);
-            const V low = M::max(top, M::broadcast(-box.reach_y)),
-                    high = M::min(bottom, M::broadcast(box.reach_y));
-            const auto touched = low <= high;
-            const V right = border(r, box, low, high, box.extreme_y, T(1), inverse) + box.pad_x;
-            const V left = border(r, box, low, high, -box.extreme_y, T(-1), inverse) - box.pad_x;
-            // Block b holds pixel centres from BLOCK_WIDTH b + 0.5 to BLOCK_WIDTH (b + 1) - 0.5.
-            // Clamped so that NaN (a splat too large for T) means all blocks.
-            const V columns = M::broadcast(T(block_columns));
-            const V before = blocks_before(r.mean_x + left - T(Shape::BLOCK_WIDTH - 0.5));
-            const V upto = blocks_before(r.mean_x + right - T(0.5));
-            first[part] = __builtin_convertvector(M::min(M::max(before, V{}), columns), Int);
-            end[part] = __builtin_convertvector(M::max(M::min(upto, columns), V{}), Int);
-            const Int mask = __builtin_convertvector(touched, Int);
+            const TouchedCells<M> touched = touched_cells<M>(splat, top, top + T(Shape::BLOCK_HEIGHT - 1),
+                                                             T(Shape::BLOCK_WIDTH), block_columns);
+            first[part] = __builtin_convertvector(touched.first, Int);
+            end[part] = __builtin_convertvector(touched.end, Int);
+            const Int mask = __builtin_convertvector(touched.inside, Int);
             end[part] = (end[part] > first[part]) & mask ? end[part] : first[part];
         }
     }
-
-    // Farthest x of one side of the ellipse, relative to the mean, over dy in [low, high].
-    static SPLAT_FN V border(const Record<T>& r, const Bounds<T>& box, V low, V high, T extreme_y, T side,
-                             T inverse) {
-        const V dy = M::min(M::max(M::broadcast(extreme_y), low), high);
-        const V v = dy * r.v_y;
-        const V u = M::sqrt(M::max(box.reach_squared - v * v, V{})) * side;
-        return (u - r.u_y * dy) * inverse;
-    }
-
-    // Number of blocks that begin at or before a position in px, not yet rounded down.
-    static SPLAT_FN V blocks_before(V position) { return position * (T(1) / T(Shape::BLOCK_WIDTH)) + T(1); }
 
     SPLAT_FN uint64_t mask(int tile_x) const {
         uint64_t bits = 0;

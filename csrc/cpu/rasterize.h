@@ -5,7 +5,7 @@
 // 8 * block row + block column.
 #pragma once
 
-#include "../include/blend.h"
+#include "../include/footprint.h"
 #include "context.h"
 #include "kernels.h"
 #include "vec.h"

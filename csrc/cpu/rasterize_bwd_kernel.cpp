@@ -8,7 +8,8 @@
 //      count, so results do not depend on timing
 //   2. the threads' buffers are added, in the order of the threads, and turned into gradients of the inputs
 //
-// With q = ln alpha and g = dL/dq of a pixel: dL/du = -2 ln2 g u, dL/dv = -2 ln2 g v (blend.h), hence the sums below.
+// The sums, and what they become, are in footprint.h. Those of absolute values cost a little, so kernels that make them are
+// apart from those that do not.
 #include "rasterize.h"
 #include "reduce.h"
 
@@ -16,9 +17,8 @@ SPLAT_BEGIN_ISA
 
 namespace {
 
-// Derivative sums of one splat over pixels; one line of a gradient buffer. Features follow at SUM_FEATURES.
-enum Sum { SUM_G, SUM_GU, SUM_GV, SUM_GUU, SUM_GUV, SUM_GVV, SUM_FEATURES };
-constexpr int LINE = 16;  // 6 + 8 features; two are free for the sums of absolute mean gradients
+constexpr int LINE = SUM_LINE;
+static_assert(LINE == 16 && SUM_FEATURES + MAX_CHANNELS <= SUM_ABSOLUTE_X, "a line is a cache line in float");
 
 // State of a block's rays. Plain arrays, as they are filled number by number.
 template <class T, int C>
@@ -29,11 +29,11 @@ struct alignas(64) BackwardBlock {
     T v_image[C][LANES];
 };
 
-template <class T, int C>
+template <class T, int C, bool ABSOLUTE>
 struct BackwardRaster {
     using M = Simd<T>;
     using V = typename M::V;
-    static constexpr int SUMS = SUM_FEATURES + C;
+    static constexpr int SUMS = ABSOLUTE ? SUM_LINE : SUM_FEATURES + C;
 
     const RasterizeBwdArgs<T>& args;
     const Binned<T> binned;
@@ -86,6 +86,11 @@ struct BackwardRaster {
         sums[SUM_GUU] += gu * u;
         sums[SUM_GUV] += gu * v;
         sums[SUM_GVV] += gv * v;
+        if constexpr (ABSOLUTE) {
+            const V along_y = gu * record.u_y + gv * record.v_y;
+            sums[SUM_ABSOLUTE_X] -= M::negative_magnitude(gu);
+            sums[SUM_ABSOLUTE_Y] -= M::negative_magnitude(along_y);
+        }
         return M::any(step.transmittance > T(0));
     }
 
@@ -170,23 +175,13 @@ struct BackwardRaster {
     void finish_splat(int64_t i, const T* sum) const {
         for (int k = 0; k < args.channels; ++k)
             args.v_features[i * args.channels + k] = sum[SUM_FEATURES + k];
-        T* v_mean = args.v_means2d + 2 * i;
-        T* v_conic = args.v_conics + 3 * i;
-        if (sum[SUM_G] == 0 && sum[SUM_GUU] == 0 && sum[SUM_GVV] == 0) {
-            // Not drawn, or no gradient: the record of a dropped splat is undefined.
-            v_mean[0] = v_mean[1] = v_conic[0] = v_conic[1] = v_conic[2] = args.v_opacities[i] = T(0);
-            return;
-        }
         const Record<T>& r = binned.records[i];
-        args.v_opacities[i] = sum[SUM_G] / args.opacities[i];
-        v_mean[0] = T(2 * LN_2) * r.u_x * sum[SUM_GU];
-        v_mean[1] = T(2 * LN_2) * (r.u_y * sum[SUM_GU] + r.v_y * sum[SUM_GV]);
-        // dx = (u - shear v) / u_x, dy = v / v_y
-        const double u_x = r.u_x, v_y = r.v_y, shear = double(r.u_y) / v_y;
-        const double guu = sum[SUM_GUU], guv = sum[SUM_GUV], gvv = sum[SUM_GVV];
-        v_conic[0] = T(-0.5 * (guu - 2 * shear * guv + shear * shear * gvv) / (u_x * u_x));
-        v_conic[1] = T(-(guv - shear * gvv) / (u_x * v_y));
-        v_conic[2] = T(-0.5 * gvv / (v_y * v_y));
+        const ConicFactor<T> factor = {r.u_x, r.u_y, r.v_y};
+        const SplatGradient<T> v = splat_gradient(factor, args.opacities[i], sum);
+        for (int k = 0; k < 2; ++k) args.v_means2d[2 * i + k] = v.mean[k];
+        for (int k = 0; k < 3; ++k) args.v_conics[3 * i + k] = v.conic[k];
+        args.v_opacities[i] = v.opacity;
+        if constexpr (ABSOLUTE) absolute_mean_gradient(factor, sum, args.v_abs_means2d + 2 * i);
     }
 
     int run(Context* scratch) const {
@@ -248,7 +243,10 @@ int run_bwd(const RasterizeBwdArgs<T>& args) {
     const ContextOwner scratch(CONTEXT_BACKWARD_SCRATCH);
     if (!scratch.get()) return fail(STATUS_OUT_OF_MEMORY, "no memory for a scratch context");
     const int status = with_channels(args.channels, [&](auto channels) {
-        return BackwardRaster<T, decltype(channels)::VALUE>{args, binned_view<T>(saved)}.run(scratch.get());
+        constexpr int C = decltype(channels)::VALUE;
+        if (args.v_abs_means2d)
+            return BackwardRaster<T, C, true>{args, binned_view<T>(saved)}.run(scratch.get());
+        return BackwardRaster<T, C, false>{args, binned_view<T>(saved)}.run(scratch.get());
     });
     return status ? status : background_gradient(args);
 }

@@ -27,10 +27,12 @@ SPLAT_DEVICE void sh_colors_fwd(const ShColorsFwdArgs<T>& args) {
     T* const tile = tiles[warp_of_block()];
     const int lane = lane_of_warp();
     const int64_t i = global_thread(), first = i - lane;
-    const RowShape shape = row_shape(3 * args.coefficients, 3 * args.coefficients | 1);
-    const int rows = rows_of_warp(args.count, first);
-    stage_rows(args.sh + first * shape.size, rows, shape, FULL_WARP, tile);
-    if (lane >= rows) return;
+    const RowShape shape = coefficient_rows(args.degree);
+    const int stride = 3 * args.coefficients;
+    const bool is_splat = i < args.count;
+    const unsigned wanted = __ballot_sync(FULL_WARP, is_splat);
+    stage_rows(args.sh + first * stride, stride, shape, wanted, tile);
+    if (!is_splat) return;
     const ViewPoint<T> view = read_view_point(args.viewmat, args.orthographic != 0);
     const Vector3<T> color =
         color_of(view, load_vector(args.means, i), args.degree, args.decode != 0, tile + lane * shape.pitch);
@@ -43,10 +45,10 @@ SPLAT_DEVICE void project_colors_fwd(const ProjectColorsFwdArgs<T>& args) {
     T* const tile = tiles[warp_of_block()];
     const int lane = lane_of_warp();
     const int64_t i = global_thread(), first = i - lane;
-    const int rows = rows_of_warp(args.count, first);
+    const bool is_splat = i < args.count;
     bool visible = false;
     Vector3<T> mean = {}, color = {};
-    if (lane < rows) {
+    if (is_splat) {
         const Splat<T> splat = load_splat<T>(args, i);
         const ScreenSplat<T> screen = project_splat(read_camera(args, args.viewmat), splat);
         store_screen(args, i, screen);
@@ -54,9 +56,10 @@ SPLAT_DEVICE void project_colors_fwd(const ProjectColorsFwdArgs<T>& args) {
         mean = splat.mean;
     }
     const unsigned wanted = __ballot_sync(FULL_WARP, visible);
-    const RowShape shape = row_shape(3 * args.coefficients, 3 * args.coefficients | 1);
-    stage_rows(args.sh + first * shape.size, rows, shape, wanted, tile);
-    if (lane >= rows) return;
+    const RowShape shape = coefficient_rows(args.degree);
+    const int stride = 3 * args.coefficients;
+    stage_rows(args.sh + first * stride, stride, shape, wanted, tile);
+    if (!is_splat) return;
     if (visible) {
         const ViewPoint<T> view = read_view_point(args.viewmat, args.orthographic != 0);
         color = color_of(view, mean, args.degree, args.decode != 0, tile + lane * shape.pitch);
@@ -70,24 +73,33 @@ SPLAT_DEVICE void sh_colors_bwd(const ShColorsBwdArgs<T>& args) {
     T* const tile = tiles[warp_of_block()];
     const int lane = lane_of_warp();
     const int64_t i = global_thread(), first = i - lane;
-    const RowShape shape = row_shape(3 * args.coefficients, 3 * args.coefficients | 1);
-    const int rows = rows_of_warp(args.count, first);
-    stage_rows(args.sh + first * shape.size, rows, shape, FULL_WARP, tile);
+    const RowShape shape = coefficient_rows(args.degree);
+    const int stride = 3 * args.coefficients;
+    const bool is_splat = i < args.count;
+    const unsigned wanted = __ballot_sync(FULL_WARP, is_splat);
+    stage_rows(args.sh + first * stride, stride, shape, wanted, tile);
     Vector3<T> v_offset = {};
-    if (lane < rows) {
+    if (is_splat) {
         const ViewPoint<T> view = read_view_point(args.viewmat, args.orthographic != 0);
         const Vector3<T> color = load_vector(args.v_colors, i);
         T v_color[3] = {color.x, color.y, color.z};
         v_offset = color_gradient(view, load_vector(args.means, i), args.degree, args.decode != 0, v_color,
-                                  tile + lane * shape.pitch, shape.size);
+                                  tile + lane * shape.pitch);
         if (args.v_means) store_vector(args.orthographic ? Vector3<T>{} : v_offset, args.v_means, i);
     }
     if (args.partial) write_warp_sums({v_offset.x, v_offset.y, v_offset.z}, args.partial);
     if (!args.v_sh) return;
     __syncwarp();
-    T* const run = args.v_sh + first * shape.size;
-    for (int number = lane; number < rows * shape.size; number += WARP)
-        run[number] = tile[shape.place(number, shape.row(number))];
+    T* const run = args.v_sh + first * stride;
+    const int unused = stride - shape.size;
+    for (int number = lane; number < WARP * shape.size; number += WARP) {
+        const int row = shape.row(number);
+        if (wanted >> row & 1) run[number + row * unused] = tile[shape.place(number, row)];
+    }
+    for (int number = lane; number < WARP * unused; number += WARP) {
+        const int row = number / unused;
+        if (wanted >> row & 1) run[number + (row + 1) * shape.size] = T(0);
+    }
 }
 
 template <class T>

@@ -75,7 +75,7 @@ SPLAT_DEVICE ScreenSplat<T> load_screen_gradient(const Args& args, int64_t i) {
 constexpr int ROW_MAX = 3 * SH_COUNT_MAX;        // numbers of the longest row
 constexpr int TILE_SIZE = WARP * (ROW_MAX | 1);  // numbers of shared memory that a warp needs for its rows
 
-// Rows of `size` numbers that lie `pitch` apart in shared memory and one behind the other outside.
+// Rows of `size` numbers that lie `pitch` apart in shared memory. Numbers are counted row by row, without what is between.
 struct RowShape {
     int size, pitch;
     unsigned
@@ -89,21 +89,22 @@ SPLAT_DEVICE RowShape row_shape(int size, int pitch) {
     return {size, pitch, ((1u << 20) + unsigned(size) - 1) / unsigned(size)};
 }
 
-// Brings the rows of the lanes in `wanted` into shared memory; the warp's first row begins at `run`. All lanes take part.
-template <class T>
-SPLAT_DEVICE void stage_rows(const T* run, int rows, const RowShape& shape, unsigned wanted, T* tile) {
-    const int numbers = rows * shape.size;
-#pragma unroll 8
-    for (int i = lane_of_warp(); i < numbers; i += WARP) {
-        const int row = shape.row(i);
-        if (wanted >> row & 1) tile[shape.place(i, row)] = run[i];
-    }
-    __syncwarp();
+// The coefficients that a degree uses: 3, 12, 27 or 48 numbers.
+SPLAT_DEVICE RowShape coefficient_rows(int degree) {
+    const int size = 3 * (degree + 1) * (degree + 1);
+    return row_shape(size, size | 1);
 }
 
-// How many of a warp's 32 splats there are; the warp's first is `first`.
-SPLAT_DEVICE int rows_of_warp(int64_t count, int64_t first) {
-    return count - first >= WARP ? WARP : count > first ? int(count - first) : 0;
+// Brings the rows of the lanes in `wanted` into shared memory. The warp's first row begins at `run`; rows are `stride`
+// apart there. All lanes take part.
+template <class T>
+SPLAT_DEVICE void stage_rows(const T* run, int stride, const RowShape& shape, unsigned wanted, T* tile) {
+#pragma unroll 8
+    for (int i = lane_of_warp(); i < WARP * shape.size; i += WARP) {
+        const int row = shape.row(i);
+        if (wanted >> row & 1) tile[shape.place(i, row)] = run[i + row * (stride - shape.size)];
+    }
+    __syncwarp();
 }
 
 // A splat's colour from its row of coefficients.
@@ -133,7 +134,7 @@ SPLAT_DEVICE Vector3<T> color_of(const ViewPoint<T>& view, const Vector3<T>& mea
 // the splat's offset from the camera, or to the direction (offset_gradient of sh_color.h).
 template <int DEGREE, class T>
 SPLAT_DEVICE Vector3<T> color_gradient(const ViewPoint<T>& view, const Vector3<T>& mean, bool decode,
-                                       T (&v_color)[3], T* row, int size) {
+                                       T (&v_color)[3], T* row) {
     constexpr int COUNT = (DEGREE + 1) * (DEGREE + 1);
     T basis[COUNT], inverse_length;
     const Vector3<T> direction = view_direction(view, mean, inverse_length);
@@ -143,18 +144,17 @@ SPLAT_DEVICE Vector3<T> color_gradient(const ViewPoint<T>& view, const Vector3<T
     T weights[COUNT];
     for (int k = 0; k < COUNT; ++k)
         weights[k] = coefficient_gradient(basis[k], row + 3 * k, v_color, row + 3 * k);
-    for (int i = 3 * COUNT; i < size; ++i) row[i] = T(0);
     return offset_gradient<DEGREE>(view, direction, inverse_length, weights);
 }
 
 template <class T>
 SPLAT_DEVICE Vector3<T> color_gradient(const ViewPoint<T>& view, const Vector3<T>& mean, int degree,
-                                       bool decode, T (&v_color)[3], T* row, int size) {
+                                       bool decode, T (&v_color)[3], T* row) {
     switch (degree) {
-        case 0: return color_gradient<0>(view, mean, decode, v_color, row, size);
-        case 1: return color_gradient<1>(view, mean, decode, v_color, row, size);
-        case 2: return color_gradient<2>(view, mean, decode, v_color, row, size);
-        default: return color_gradient<3>(view, mean, decode, v_color, row, size);
+        case 0: return color_gradient<0>(view, mean, decode, v_color, row);
+        case 1: return color_gradient<1>(view, mean, decode, v_color, row);
+        case 2: return color_gradient<2>(view, mean, decode, v_color, row);
+        default: return color_gradient<3>(view, mean, decode, v_color, row);
     }
 }
 

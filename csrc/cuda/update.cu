@@ -40,16 +40,19 @@ struct Group {
     T leading_step;   // of columns 0 to 2
 };
 
-// Adam over the rows in `updated`; the gradients of the rows in `moved` lie in the tile from `gradients` on, others are 0.
+// Adam over the rows in `updated`. The gradients of columns 0 to `columns` - 1 of the rows in `moved` lie in the tile, from
+// `gradients` on; all others are 0.
 template <class T>
 SPLAT_DEVICE void update_rows(const UpdateSplatsArgs<T>& args, const Group<T>& group, const RowShape& shape,
-                              int rows, unsigned updated, unsigned moved, const T* gradients) {
+                              unsigned updated, unsigned moved, int columns, const T* gradients) {
 #pragma unroll 4
-    for (int i = lane_of_warp(); i < rows * shape.size; i += WARP) {
+    for (int i = lane_of_warp(); i < WARP * shape.size; i += WARP) {
         const int row = shape.row(i);
         if (!(updated >> row & 1)) continue;
-        const T gradient = moved >> row & 1 ? gradients[shape.place(i, row)] : T(0);
-        const T step_size = i - row * shape.size < 3 ? group.leading_step : group.step_size;
+        const int column = i - row * shape.size;
+        const bool is_moved = (moved >> row & 1) && column < columns;
+        const T gradient = is_moved ? gradients[shape.place(i, row)] : T(0);
+        const T step_size = column < 3 ? group.leading_step : group.step_size;
         const AdamStep<T> step = {args.rate1, args.beta2, args.rate2, args.eps, step_size, args.inverse_root};
         T parameter = group.parameter[i], first = group.first[i], second = group.second[i];
         adam_update(step, gradient, parameter, first, second);
@@ -73,25 +76,26 @@ SPLAT_DEVICE bool is_seen(const UpdateSplatsArgs<T>& args, int64_t i, const T (&
 
 // Phases 2 to 4; returns the gradient of the lane's mean through its colour.
 template <class T>
-SPLAT_DEVICE Vector3<T> update_coefficients(const UpdateSplatsArgs<T>& args, int64_t first, int rows,
-                                            unsigned updated, T (&v_color)[3], T* tile) {
+SPLAT_DEVICE Vector3<T> update_coefficients(const UpdateSplatsArgs<T>& args, int64_t first, unsigned updated,
+                                            T (&v_color)[3], T* tile) {
     const int lane = lane_of_warp();
-    const RowShape shape = row_shape(3 * args.coefficients, 3 * args.coefficients | 1);
+    const RowShape shape = coefficient_rows(args.degree);
+    const int stride = 3 * args.coefficients;
     const bool is_moved = v_color[0] != T(0) || v_color[1] != T(0) || v_color[2] != T(0);
     const unsigned moved = __ballot_sync(FULL_WARP, is_moved);
-    const int64_t start = first * shape.size;
-    stage_rows(args.sh + start, rows, shape, moved, tile);
+    const int64_t start = first * stride;
+    stage_rows(args.sh + start, stride, shape, moved, tile);
     Vector3<T> v_offset = {};
     if (is_moved) {
         const ViewPoint<T> view = read_view_point(args.viewmat, args.orthographic != 0);
         v_offset = color_gradient(view, load_vector(args.means, first + lane), args.degree, args.decode != 0,
-                                  v_color, tile + lane * shape.pitch, shape.size);
+                                  v_color, tile + lane * shape.pitch);
         if (view.orthographic) v_offset = {};
     }
     __syncwarp();
     const Group<T> group = {args.sh + start, args.first_sh + start, args.second_sh + start,
                             nullptr,         args.step_sh,          args.step_sh_constant};
-    update_rows(args, group, shape, rows, updated, moved, tile);
+    update_rows(args, group, row_shape(stride, shape.pitch), updated, moved, shape.size, tile);
     return v_offset;
 }
 
@@ -123,7 +127,7 @@ SPLAT_DEVICE void differentiate_geometry(const UpdateSplatsArgs<T>& args, int64_
 
 // Phase 6.
 template <class T>
-SPLAT_DEVICE void update_geometry(const UpdateSplatsArgs<T>& args, int64_t first, int rows, unsigned updated,
+SPLAT_DEVICE void update_geometry(const UpdateSplatsArgs<T>& args, int64_t first, unsigned updated,
                                   const T* tile) {
     const T* const floors = args.log_scale_floors ? args.log_scale_floors + first : nullptr;
     const Group<T> means = {args.means + 3 * first,
@@ -149,10 +153,10 @@ SPLAT_DEVICE void update_geometry(const UpdateSplatsArgs<T>& args, int64_t first
                              args.step_opacity_logits,           args.step_opacity_logits};
     const RowShape threes = row_shape(3, GEOMETRY_PITCH), fours = row_shape(4, GEOMETRY_PITCH),
                    ones = row_shape(1, GEOMETRY_PITCH);
-    update_rows(args, means, threes, rows, updated, updated, tile + MEAN_AT);
-    update_rows(args, log_scales, threes, rows, updated, updated, tile + LOG_SCALE_AT);
-    update_rows(args, quats, fours, rows, updated, updated, tile + QUAT_AT);
-    update_rows(args, logits, ones, rows, updated, updated, tile + LOGIT_AT);
+    update_rows(args, means, threes, updated, updated, 3, tile + MEAN_AT);
+    update_rows(args, log_scales, threes, updated, updated, 3, tile + LOG_SCALE_AT);
+    update_rows(args, quats, fours, updated, updated, 4, tile + QUAT_AT);
+    update_rows(args, logits, ones, updated, updated, 1, tile + LOGIT_AT);
 }
 
 template <class T>
@@ -161,21 +165,24 @@ SPLAT_DEVICE void update_splats(const UpdateSplatsArgs<T>& args) {
     T* const tile = tiles[warp_of_block()];
     const int lane = lane_of_warp();
     const int i = int(global_thread()), first = i - lane;  // 2^31 splats would take 1.5 TB
-    const int rows = rows_of_warp(args.count, first);
     T v_color[3] = {T(0), T(0), T(0)};
-    bool is_updated = lane < rows;
+    bool is_updated = i < args.count;
     if (is_updated) {
-        if (args.v_colors)
-            for (int channel = 0; channel < 3; ++channel) v_color[channel] = args.v_colors[3 * i + channel];
+        if (args.v_colors) {
+            const Vector3<T> v = load_vector(args.v_colors, i);
+            v_color[0] = v.x;
+            v_color[1] = v.y;
+            v_color[2] = v.z;
+        }
         if (args.sparse) is_updated = is_seen(args, i, v_color);
     }
     const unsigned updated = __ballot_sync(FULL_WARP, is_updated);
     if (!updated) return;
-    const Vector3<T> v_offset = update_coefficients(args, first, rows, updated, v_color, tile);
+    const Vector3<T> v_offset = update_coefficients(args, first, updated, v_color, tile);
     __syncwarp();
-    if (is_updated) differentiate_geometry(args, i, v_offset, tile + lane * GEOMETRY_PITCH);
+    if (updated >> lane & 1) differentiate_geometry(args, i, v_offset, tile + lane * GEOMETRY_PITCH);
     __syncwarp();
-    update_geometry(args, first, rows, updated, tile);
+    update_geometry(args, first, updated, tile);
 }
 
 SPLAT_END_ISA

@@ -8,8 +8,8 @@ channel (Pillow reduces 16-bit colour PNGs to 8; 16-bit grey is read in full).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from torch import Tensor
 
 from splat_engine.fit.exr import check_layers, read_layers
 from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.place import CPU, send
+from splat_engine.fit.views import ViewTensors, mapped, view_tensors
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, Split, View
 from splat_engine.formats.errors import FormatError, UserError
@@ -28,69 +30,11 @@ from splat_engine.formats.settings import Target
 
 logger = logging.getLogger(__name__)
 
+HOST = CPU.device
 DEPTH_NONE = 1e9
 """Blender writes 1e10 where a ray hits nothing; from here on it is no depth."""
 HALF_MAX = 65504.0
 """The largest value of float16, in which large captures are kept."""
-
-
-@dataclass(frozen=True)
-class ViewTensors:
-    """A view as the fit compares it; float32.
-
-    Attributes:
-        viewmat: [4, 4] camera_from_world, OpenCV axes.
-        intrinsics: [4] fx, fy, cx, cy.
-        camera: The same in words.
-        color: [H, W, 3] premultiplied, in the blending space.
-        alpha: [H, W].
-        is_empty: Whether the view shows nothing at all.
-        depth: [H, W] planar depth in scene units, 0 where there is none; or None.
-        normals: [H, W, 3] unit or zero, world frame; or None.
-        valid: [H, W] bool, False where the file held values that are not finite; None where all are good.
-    """
-
-    viewmat: Tensor
-    intrinsics: Tensor
-    camera: Camera
-    color: Tensor
-    alpha: Tensor
-    is_empty: bool
-    depth: Tensor | None = None
-    normals: Tensor | None = None
-    valid: Tensor | None = None
-
-
-def view_tensors(
-    camera: Camera,
-    color: Tensor,
-    alpha: Tensor,
-    *,
-    depth: Tensor | None = None,
-    normals: Tensor | None = None,
-    valid: Tensor | None = None,
-) -> ViewTensors:
-    """Returns a view of its premultiplied colour [H, W, 3] in the blending space and alpha [H, W]; see ViewTensors."""
-    viewmat, intrinsics = camera_tensors(camera)
-    return ViewTensors(
-        viewmat=viewmat,
-        intrinsics=intrinsics,
-        camera=camera,
-        color=color,
-        alpha=alpha,
-        is_empty=not (bool(alpha.any()) or bool(color.any())),
-        depth=depth,
-        normals=normals,
-        valid=valid,
-    )
-
-
-def camera_tensors(camera: Camera) -> tuple[Tensor, Tensor]:
-    """Returns (viewmat [4, 4], intrinsics [4]) of a camera as float32 tensors."""
-    return (
-        torch.from_numpy(camera.viewmat.astype(np.float32)),
-        torch.from_numpy(camera.intrinsics.astype(np.float32)),
-    )
 
 
 class CaptureImages:
@@ -99,13 +43,18 @@ class CaptureImages:
     Every file's header is checked when the object is made; pixels are read on demand and kept while the budget
     lasts (as float32 if all fits, else as float16). A view that does not fit is read anew each time.
 
+    Where they are for a card, a view is sent once and kept there while the card's budget lasts. The others are kept in
+    pinned memory, out of which they are sent anew each time without waiting for the card.
+
     Args:
         capture: The capture.
         split: Which of its views.
         formation: Decides the space the pictures are brought into.
         target: "linear" takes the EXR files, "display" the pictures, "auto" what the capture calls the truth.
         with_depth, with_normals: Also read these passes; only EXR files have them.
-        budget_bytes: Most memory for kept views.
+        budget_bytes: Most memory for kept views on the processor's side.
+        device: Where the views are wanted.
+        device_bytes: Most memory of a card for kept views.
         warn: Told in a sentence what is not as it should be.
 
     Raises:
@@ -122,6 +71,8 @@ class CaptureImages:
         with_depth: bool = False,
         with_normals: bool = False,
         budget_bytes: int = 4 << 30,
+        device: torch.device = HOST,
+        device_bytes: int = 0,
         warn: Callable[[str], None] = logger.warning,
     ) -> None:
         self.formation = formation
@@ -133,32 +84,39 @@ class CaptureImages:
             *(("Normal",) if with_normals else ()),
         )
         self._warn = warn
-        self._kept: dict[int, ViewTensors] = {}
-        self._budget_bytes = budget_bytes
+        self._device = device
+        self._shelves = [_Shelf(HOST, budget_bytes)]
+        if device != HOST:
+            self._shelves.insert(0, _Shelf(device, device_bytes))
         channels = 4 + with_depth + 3 * with_normals
         pixels = sum(view.camera.width * view.camera.height for view in self.views)
-        self._dtype = torch.float32 if 4 * channels * pixels <= budget_bytes else torch.float16
+        fits = 4 * channels * pixels <= self._shelves[0].room_bytes
+        self._dtype = torch.float32 if fits else torch.float16
         for view in self.views:
             self._check(view)
+
+    @property
+    def cameras(self) -> Sequence[Camera]:
+        """Of all views."""
+        return [view.camera for view in self.views]
 
     def __len__(self) -> int:
         """Returns the number of views."""
         return len(self.views)
 
     def __getitem__(self, number: int) -> ViewTensors:
-        """Returns a view's pixels as float32.
+        """Returns a view's pixels as float32, on the device.
 
         Raises:
             UserError: The file is damaged behind its header.
         """
-        kept = self._kept.get(number)
+        kept = next((shelf.kept[number] for shelf in self._shelves if number in shelf.kept), None)
         if kept is None:
             kept = _cast(self._read(self.views[number]), self._dtype)
-            size = sum(value.nbytes for value in _pixels(kept).values())
-            if size <= self._budget_bytes:
-                self._budget_bytes -= size
-                self._kept[number] = kept
-        return _cast(kept, torch.float32)
+            shelf = next((shelf for shelf in self._shelves if shelf.has_room(kept)), None)
+            if shelf is not None:
+                kept = shelf.keep(number, kept, is_pinned=self._device != HOST)
+        return _cast(mapped(kept, lambda value: send(value, self._device)), torch.float32)
 
     def _check(self, view: View) -> None:
         size = (view.camera.width, view.camera.height)
@@ -221,6 +179,37 @@ def _with_source(view: View, capture: Capture, target: Target) -> View:
             f"Fit the other colours (--target {other}), or capture again with it.",
         )
     return replace(view, image=None) if linear else replace(view, exr=None)
+
+
+class _Shelf:
+    """Views that are kept in the memory of one device.
+
+    Attributes:
+        kept: Number of a view to the view.
+        room_bytes: What is left of the budget.
+    """
+
+    def __init__(self, device: torch.device, room_bytes: int) -> None:
+        self.kept: dict[int, ViewTensors] = {}
+        self.room_bytes = room_bytes
+        self._device = device
+
+    def has_room(self, view: ViewTensors) -> bool:
+        return _size_bytes(view) <= self.room_bytes
+
+    def keep(self, number: int, view: ViewTensors, *, is_pinned: bool) -> ViewTensors:
+        """Keeps a view; returns it as it is kept. On the host it is pinned if a card is to fetch it again and again."""
+        self.room_bytes -= _size_bytes(view)
+        if self._device != HOST:
+            view = mapped(view, lambda value: send(value, self._device))
+        elif is_pinned:
+            view = mapped(view, Tensor.pin_memory)
+        self.kept[number] = view
+        return view
+
+
+def _size_bytes(view: ViewTensors) -> int:
+    return sum(value.nbytes for value in _pixels(view).values())
 
 
 def _pixels(view: ViewTensors) -> dict[str, Tensor]:

@@ -23,15 +23,17 @@ from splat_engine.fit.checkpoint import load_checkpoint, save_checkpoint
 from splat_engine.fit.commands import CommandSource, Interrupt, ParentGone, Unreadable
 from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.memory import is_out_of_memory, measure, out_of_memory
 from splat_engine.fit.metrics import ViewScore, mean_scores, score_views
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.pictures import draw_view, rgba8, write_png
+from splat_engine.fit.place import CPU, Place
 from splat_engine.fit.start import start_splats
 from splat_engine.fit.trainer import StepResult, Trainer
 from splat_engine.formats import events
 from splat_engine.formats.cameras import Camera, camera_from_frame
 from splat_engine.formats.capture import Capture, Split, read_capture
-from splat_engine.formats.errors import UserError
+from splat_engine.formats.errors import OutOfMemory, UserError
 from splat_engine.formats.events import Command, Event
 from splat_engine.formats.files import write_failure, write_json
 from splat_engine.formats.run import RunDirectory
@@ -53,8 +55,7 @@ class FitRequest:
         settings: All settings.
         resume: Go on from the run's checkpoint.
         version: Of the program, for the records.
-        device: Name of the device, for the records.
-        backend: Of the ops.
+        place: Where the fit is.
     """
 
     capture: Path
@@ -62,8 +63,7 @@ class FitRequest:
     settings: RunSettings
     resume: bool = False
     version: str = ""
-    device: str = ""
-    backend: str = "cpu"
+    place: Place = CPU
 
 
 def run_fit(request: FitRequest, emit: Callable[[Event], None], commands: CommandSource) -> events.Finished:
@@ -78,11 +78,17 @@ def run_fit(request: FitRequest, emit: Callable[[Event], None], commands: Comman
         The last event, which has been emitted too.
 
     Raises:
+        OutOfMemory: It ran out; the run's checkpoint is of the last step before, if there was one.
         UserError: The input is bad, the fit diverged, or a result cannot be written.
     """
     fit = _FitRun(request, emit, commands)
-    fit.begin()
-    return fit.work()
+    try:
+        fit.begin()
+        return fit.work()
+    except (OutOfMemory, MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise fit.out_of_memory(error) from error
 
 
 class _Stop(Exception):
@@ -105,6 +111,8 @@ class _FitRun:
         self._paused_s = 0.0
         self._seconds_before = 0.0
         self._preview_camera: Camera | None = None
+        self._has_begun = False
+        self._checkpoint_step: int | None = None
 
     # -- begin ---------------------------------------------------------------------------------------------------
 
@@ -119,11 +127,12 @@ class _FitRun:
         self.trainer = self._trainer(capture, checkpoint)
         if checkpoint is None:
             self._remove_old_run()
+        self._has_begun = True
         write_json(self.run.settings, to_dict(self.settings))
         self.emit(
             events.Started(
                 version=self.request.version,
-                device=self.request.device,
+                device=str(self.request.place),
                 steps=self.settings.fit.steps,
                 first_step=self.trainer.step,
                 splats=len(self.trainer.state),
@@ -145,6 +154,8 @@ class _FitRun:
             with_depth=training and fit.depth_weight > 0,
             with_normals=training and fit.normal_weight > 0,
             budget_bytes=(fit.image_memory_mb << 20) if training else 0,
+            device=self.request.place.device,
+            device_bytes=self.request.place.views_bytes() if training else 0,
             warn=self.warn,
         )
 
@@ -156,11 +167,18 @@ class _FitRun:
         else:
             state = SplatState.from_state_dict(checkpoint["trainer"]["splats"])
             extent = float(checkpoint["trainer"]["extent"])
+            self._checkpoint_step = int(checkpoint["trainer"]["step"])
             self._seconds_before = float(checkpoint["seconds"])
             if checkpoint["capture"] != str(capture.root.resolve()):
                 self.warn(f"The checkpoint was made with another capture: {checkpoint['capture']}.")
+        place = self.request.place
         trainer = Trainer(
-            self.settings, self.images, state, extent=extent, warn=self.warn, backend=self.request.backend
+            self.settings,
+            self.images,
+            state.to(place.device),
+            extent=extent,
+            warn=self.warn,
+            backend=place.backend,
         )
         if checkpoint is not None:
             trainer.load_state_dict(checkpoint["trainer"])
@@ -253,6 +271,23 @@ class _FitRun:
         except UserError as error:
             self.warn(str(error))
 
+    def out_of_memory(self, error: BaseException) -> OutOfMemory:
+        """Saves what there is, and returns the error in words.
+
+        A step that runs out of memory has not touched the splats, or has finished with them; only splats that were
+        being rearranged are lost, and the checkpoint is then the last one that was written.
+        """
+        place, splats = self.request.place, self.settings.fit.max_splats
+        memory = measure(error, place)
+        if self._has_begun:
+            splats = len(self.trainer.state)
+            try:
+                if self.trainer.state.is_whole():
+                    self.write_checkpoint()
+            except (UserError, MemoryError, RuntimeError) as failure:
+                self.warn(f"The fit could not be saved: {failure}")
+        return out_of_memory(error, memory, place, splats=splats, checkpoint_step=self._checkpoint_step)
+
     # -- files and events ----------------------------------------------------------------------------------------
 
     def emit(self, event: Event) -> None:
@@ -280,6 +315,7 @@ class _FitRun:
             "settings": to_dict(self.settings),
         }
         save_checkpoint(self.run.checkpoint, values)
+        self._checkpoint_step = self.trainer.step
         self._written("checkpoint", self.run.checkpoint)
 
     def write_snapshot(self) -> None:
@@ -296,7 +332,9 @@ class _FitRun:
         """Writes preview.png; failing is a warning."""
         views = (*self.test_images.views, *self.images.views)
         camera = self._preview_camera or views[0].camera
-        drawn = draw_view(self.trainer.state.params, camera, self.formation, backend=self.request.backend)
+        drawn = draw_view(
+            self.trainer.state.params, camera, self.formation, backend=self.request.place.backend
+        )
         try:
             write_png(self.run.preview, rgba8(drawn, self.formation))
         except UserError as error:
@@ -337,7 +375,8 @@ class _FitRun:
 
     def _evaluate(self) -> list[ViewScore]:
         images = self.test_images if len(self.test_images) else self.images
-        scores = list(score_views(self.trainer.state.params, images, self.formation, self.request.backend))
+        backend = self.request.place.backend
+        scores = list(score_views(self.trainer.state.params, images, self.formation, backend))
         means = mean_scores(scores)
         self.emit(
             events.Evaluated(
@@ -377,13 +416,14 @@ class _Progress:
 
     def add(self, result: StepResult) -> None:
         """Takes in one step."""
-        self._losses.append(result.loss)
+        if result.loss is not None:
+            self._losses.append(result.loss)
         if result.psnr is not None:
             self._psnr = result.psnr if self._psnr is None else 0.7 * self._psnr + 0.3 * result.psnr
 
     def is_due(self) -> bool:
         """Whether it is time for an event."""
-        return self._clock() - self._told_s >= PROGRESS_INTERVAL_S
+        return bool(self._losses) and self._clock() - self._told_s >= PROGRESS_INTERVAL_S
 
     def event(self, step: int, splats: int) -> events.Progress:
         """Returns the event, and begins the next average."""

@@ -10,14 +10,15 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
-from splat_engine.fit.data import ViewTensors
 from splat_engine.fit.drawing import Drawn
 from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.views import ViewTensors
 from splat_engine.formats.settings import FitSettings
 from splat_engine.ops import photometric_loss
 
 GATE_ALPHA = 0.5
-"""Depth and normals are compared where target and drawing are at least this opaque: elsewhere they are mixtures."""
+"""Depth and normals are compared where target and drawing are at least this opaque: elsewhere they are mixtures. The
+losses put zeros elsewhere and select nothing: the size of a selection is known to a card only, and would be waited for."""
 
 
 def depth_loss(depth: Tensor, alpha: Tensor, target: Tensor, target_alpha: Tensor, extent: float) -> Tensor:
@@ -34,16 +35,16 @@ def depth_loss(depth: Tensor, alpha: Tensor, target: Tensor, target_alpha: Tenso
         A scalar; 0 where no pixel passes the gate.
     """
     gate = (alpha.detach() > GATE_ALPHA) & (target_alpha > GATE_ALPHA) & (target > 0)
-    return (depth - target)[gate].abs().sum() / (gate.sum().clamp_min(1) * extent)
+    difference = torch.where(gate, (depth - target).abs(), 0.0)
+    return difference.sum() / (gate.sum().clamp_min(1) * extent)
 
 
 def normal_loss(normals: Tensor, alpha: Tensor, target: Tensor, target_alpha: Tensor) -> Tensor:
     """Returns the mean of 1 - cos of the angle between normals [H, W, 3], over the gated pixels; 0 if there is none."""
     length = torch.linalg.vector_norm(target, dim=-1)
     gate = (alpha.detach() > GATE_ALPHA) & (target_alpha > GATE_ALPHA) & (length > GATE_ALPHA)
-    drawn, wanted = normals[gate], target[gate]
-    cosine: Tensor = torch.nn.functional.cosine_similarity(drawn, wanted, dim=-1)
-    loss: Tensor = (1.0 - cosine).sum() / gate.sum().clamp_min(1)
+    cosine: Tensor = torch.nn.functional.cosine_similarity(normals, target, dim=-1)
+    loss: Tensor = torch.where(gate, 1.0 - cosine, 0.0).sum() / gate.sum().clamp_min(1)
     return loss
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.drawing import draw
 from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.views import Views
 from splat_engine.ops import ssim
 
 PSNR_MAX_DB = 120.0
@@ -49,10 +49,13 @@ def compare(picture: Tensor, target: Tensor, name: str = "", backend: str = "cpu
 
 @torch.no_grad()
 def score_views(
-    params: Mapping[str, Tensor], images: CaptureImages, formation: ImageFormation, backend: str = "cpu"
+    params: Mapping[str, Tensor], images: Views, formation: ImageFormation, backend: str = "cpu"
 ) -> Iterator[ViewScore]:
-    """Yields the score of each view over black; pixels that the file had as not finite do not count."""
-    black = torch.zeros(3)
+    """Yields the score of each view over black; pixels that the file had as not finite do not count.
+
+    Splats and images lie on one device.
+    """
+    black = torch.zeros(3, device=params["means"].device)
     for number in range(len(images)):
         view = images[number]
         drawn = draw(

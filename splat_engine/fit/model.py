@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from splat_engine.fit.morton import morton_order
 from splat_engine.formats.conventions import sh_count, sh_degree
 from splat_engine.formats.splats import ARRAY_NAMES, Splats
 
@@ -52,6 +53,11 @@ class SplatState:
         return int(self.params["means"].shape[0])
 
     @property
+    def device(self) -> torch.device:
+        """Where everything lies."""
+        return self.params["means"].device
+
+    @property
     def sh_degree(self) -> int:
         """The degree in use."""
         return sh_degree(self.params["sh"].shape[1])
@@ -59,7 +65,7 @@ class SplatState:
     def to_splats(self, metadata: Mapping[str, str] | None = None, sh_degree: int | None = None) -> Splats:
         """Returns a copy as a cloud, its SH filled with zeros up to ``sh_degree`` if that is given."""
         arrays: dict[str, np.ndarray[Any, Any]] = {
-            name: value.numpy().copy() for name, value in self.params.items()
+            name: value.cpu().numpy().copy() for name, value in self.params.items()
         }
         splats = Splats(**arrays, metadata=dict(metadata or {}))
         return splats if sh_degree is None else splats.with_sh_degree(max(sh_degree, splats.sh_degree))
@@ -72,7 +78,7 @@ class SplatState:
 
     @torch.no_grad()
     def rearrange(self, kept: Tensor, parents: Tensor, changed: Mapping[str, Tensor]) -> None:
-        """Drops and adds rows of everything at once.
+        """Drops and adds rows of everything; where memory runs out half-way, the state ``is_whole`` no more.
 
         Args:
             kept: [M] indices of the rows that stay, in their new order.
@@ -91,6 +97,18 @@ class SplatState:
             for rows in rows_of_pair:
                 rows[len(kept) :] = 0
             self.moments[name] = (rows_of_pair[0], rows_of_pair[1])
+
+    def sort_by_place(self) -> None:
+        """Puts the rows of everything into Morton's order of the means: what is near in space is near in memory."""
+        order = morton_order(self.params["means"])
+        self.rearrange(order, order[:0], {})
+
+    def is_whole(self) -> bool:
+        """Tells whether everything has the same rows, which a ``rearrange`` that was broken off leaves untrue."""
+        moments = [value for pair in self.moments.values() for value in pair]
+        everything = [*self.params.values(), *moments, *self.buffers.values()]
+        same_sh = all(value.shape == self.params["sh"].shape for value in self.moments.get("sh", ()))
+        return same_sh and all(len(value) == len(self) for value in everything)
 
     @torch.no_grad()
     def overwrite(self, name: str, values: Tensor) -> None:
@@ -114,17 +132,22 @@ class SplatState:
             first, second = self.moments["sh"]
             self.moments["sh"] = (widen(first), widen(second))
 
+    def to(self, device: torch.device) -> SplatState:
+        """Returns the state on a device; tensors that lie there already are shared."""
+        return SplatState(
+            {name: value.to(device) for name, value in self.params.items()},
+            {name: (first.to(device), second.to(device)) for name, (first, second) in self.moments.items()},
+            {name: value.to(device) for name, value in self.buffers.items()},
+        )
+
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything, for a checkpoint."""
-        return {
-            "params": dict(self.params),
-            "moments": dict(self.moments),
-            "buffers": dict(self.buffers),
-        }
+        """Returns everything, for a checkpoint: in the processor's memory, so that it can be read without a card."""
+        state = self.to(torch.device("cpu"))
+        return {"params": state.params, "moments": state.moments, "buffers": state.buffers}
 
     @classmethod
     def from_state_dict(cls, values: Mapping[str, Any]) -> SplatState:
-        """Returns the state that ``state_dict`` described."""
+        """Returns the state that ``state_dict`` described, in the processor's memory."""
         moments = {name: (pair[0], pair[1]) for name, pair in values["moments"].items()}
         return cls(values["params"], moments, values["buffers"])
 

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from splat_engine.fit.data import camera_tensors
 from splat_engine.fit.drawing import Drawn, blend, to_screen
 from splat_engine.fit.exr import write_layers
 from splat_engine.fit.formation import ImageFormation, decode_srgb
+from splat_engine.fit.place import send
+from splat_engine.fit.views import camera_tensors
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.files import write_bytes
 
@@ -34,11 +35,13 @@ def draw_view(
     backend: str = "cpu",
 ) -> Drawn:
     """Draws a view over black, without gradients; ``with_geometry`` adds depth and normals."""
-    viewmat, intrinsics = camera_tensors(camera)
+    device = params["means"].device
+    viewmat, intrinsics = (send(values, device) for values in camera_tensors(camera))
     screen = to_screen(
         params, viewmat, intrinsics, camera, formation, with_normals=with_geometry, backend=backend
     )
-    return blend(screen, camera, background=torch.zeros(3), with_depth=with_geometry, backend=backend)
+    black = torch.zeros(3, device=device)
+    return blend(screen, camera, background=black, with_depth=with_geometry, backend=backend)
 
 
 def rgba8(drawn: Drawn, formation: ImageFormation, background: Tensor | None = None) -> NDArray[np.uint8]:
@@ -56,14 +59,16 @@ def rgba8(drawn: Drawn, formation: ImageFormation, background: Tensor | None = N
         straight = drawn.blended / drawn.alpha.clamp_min(ALPHA_FLOOR)[..., None]
         picture = torch.cat((formation.picture(straight), drawn.alpha[..., None]), dim=-1)
     else:
-        through = (1.0 - drawn.alpha)[..., None] * formation.from_encoded(background)
+        through = (1.0 - drawn.alpha)[..., None] * formation.from_encoded(
+            send(background, drawn.alpha.device)
+        )
         picture = formation.picture(drawn.blended + through)
     return to_8bit(picture)
 
 
 def to_8bit(picture: Tensor) -> NDArray[np.uint8]:
     """Rounds values of 0 to 1 to 8 bits; values outside are cut."""
-    return picture.detach().clamp(0, 1).mul(255).round().to(torch.uint8).numpy()
+    return picture.detach().clamp(0, 1).mul(255).round().to(torch.uint8).cpu().numpy()
 
 
 def write_png(path: Path, pixels: NDArray[np.uint8]) -> None:
@@ -87,9 +92,9 @@ def write_exr(path: Path, drawn: Drawn, formation: ImageFormation) -> None:
     linear = drawn.blended
     if not formation.is_linear:
         linear = decode_srgb(drawn.blended / alpha.clamp_min(ALPHA_FLOOR)) * alpha
-    layers: dict[str, NDArray[Any]] = {"Combined": torch.cat((linear, alpha), dim=-1).numpy()}
+    layers: dict[str, NDArray[Any]] = {"Combined": torch.cat((linear, alpha), dim=-1).cpu().numpy()}
     if drawn.depth is not None:
-        layers["Depth"] = drawn.depth[..., None].numpy()
+        layers["Depth"] = drawn.depth[..., None].cpu().numpy()
     if drawn.normals is not None:
-        layers["Normal"] = torch.nn.functional.normalize(drawn.normals, dim=-1).numpy()
+        layers["Normal"] = torch.nn.functional.normalize(drawn.normals, dim=-1).cpu().numpy()
     write_layers(path, layers)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from splat_engine.fit.model import SplatState
+from splat_engine.fit.place import send
 from splat_engine.formats.settings import DensifySettings, StrategyName
 
 GRADIENT_SUM, SEEN_COUNT = "gradient_sum", "seen_count"
@@ -41,7 +42,13 @@ class Strategy(Protocol):
         """
 
     def after_step(self, step: int, state: SplatState, generator: torch.Generator) -> bool:
-        """Changes splats after the optimiser's update; returns whether rows came or went."""
+        """Changes splats after the optimiser's update; returns whether rows came, went or changed places.
+
+        Args:
+            step: Number of the step, from 1.
+            state: Changed.
+            generator: On the processor, wherever the splats lie.
+        """
 
 
 class KeepAll:
@@ -84,23 +91,24 @@ class AdaptiveDensity:
         if step > self.last_step:
             return
         if GRADIENT_SUM not in state.buffers:
-            state.buffers[GRADIENT_SUM] = torch.zeros(len(state))
-            state.buffers[SEEN_COUNT] = torch.zeros(len(state))
+            _forget(state)
         by_x, by_y = means2d_gradient.unbind(dim=1)
         state.buffers[GRADIENT_SUM] += torch.hypot(by_x * (0.5 * size[0]), by_y * (0.5 * size[1]))
         state.buffers[SEEN_COUNT] += radii[:, 0] > 0
 
     @torch.no_grad()
     def after_step(self, step: int, state: SplatState, generator: torch.Generator) -> bool:
-        """Densifies, prunes and resets when it is time; see ``Strategy``."""
+        """Densifies, prunes, sorts and resets when it is time; see ``Strategy``."""
         settings = self.settings
         if step > self.last_step or GRADIENT_SUM not in state.buffers:
             return False
         changed = False
         if step >= settings.start and step % settings.interval == 0:
             changed = self._densify(state, generator)
-            state.buffers[GRADIENT_SUM] = torch.zeros(len(state))
-            state.buffers[SEEN_COUNT] = torch.zeros(len(state))
+            if settings.sort_interval and step // settings.interval % settings.sort_interval == 0:
+                state.sort_by_place()
+                changed = True
+            _forget(state)
         if settings.reset_interval and step % settings.reset_interval == 0 and step < self.last_step:
             ceiling = math.log(RESET_OPACITY / (1 - RESET_OPACITY))
             state.overwrite("opacity_logits", state.params["opacity_logits"].clamp_max(ceiling))
@@ -111,7 +119,7 @@ class AdaptiveDensity:
         opacity = torch.sigmoid(state.params["opacity_logits"])
         pruned = (opacity < self.settings.prune_opacity) | (size > self.settings.prune_size * self.extent)
         gradient = state.buffers[GRADIENT_SUM] / state.buffers[SEEN_COUNT].clamp_min(1)
-        gradient[pruned] = 0.0
+        gradient.masked_fill_(pruned, 0.0)
         room = self.max_splats - int((~pruned).sum())
         chosen = _highest(gradient, self.settings.gradient, room)
         is_large = size[chosen] > self.settings.split_size * self.extent
@@ -132,12 +140,17 @@ class AdaptiveDensity:
         """Centres and log-scales of the new splats: clones as they are, split ones drawn from their parent."""
         means, log_scales = state.params["means"], state.params["log_scales"]
         parents = split.repeat(SPLIT_CHILDREN)
-        noise = torch.randn((len(parents), 3), generator=generator) * log_scales[parents].exp()
-        offsets = rotate(state.params["quats_wxyz"][parents], noise)
+        normal = send(torch.randn((len(parents), 3), generator=generator), state.device)
+        offsets = rotate(state.params["quats_wxyz"][parents], normal * log_scales[parents].exp())
         return (
             torch.cat((means[cloned], means[parents] + offsets)),
             torch.cat((log_scales[cloned], log_scales[parents] - math.log(SPLIT_SHRINK))),
         )
+
+
+def _forget(state: SplatState) -> None:
+    for name in (GRADIENT_SUM, SEEN_COUNT):
+        state.buffers[name] = torch.zeros(len(state), device=state.device)
 
 
 def _highest(values: Tensor, threshold: float, most: int) -> Tensor:

@@ -1,5 +1,8 @@
 """The optimisation itself: one step after another, with no files, clocks or messages.
 
+It is where its splats are. On a card the processor runs ahead of it: nothing in a step waits for the card but the reading
+of one number, how many tiles the splats touch (splat_engine/ops/_cuda); so the loss too is looked at only now and then.
+
 Everything that a step depends on is in ``Trainer.state_dict``, or follows from the seed and the step's number: a
 trainer that was saved and loaded goes on bit for bit as if it had never stopped.
 """
@@ -14,14 +17,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.gradients import compare_view
 from splat_engine.fit.guard import log_scale_floors
 from splat_engine.fit.metrics import psnr_db
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam, Seen
+from splat_engine.fit.place import send
 from splat_engine.fit.strategies import make_strategy
+from splat_engine.fit.views import Views
 from splat_engine.formats.conventions import linear_from_srgb
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import RunSettings
@@ -32,15 +36,21 @@ GUARD_INTERVAL = 100
 LEARNING_CHECK_STEP = 100
 """The step after which every parameter group must have moved."""
 PSNR_INTERVAL = 10
-"""Steps between two that measure their PSNR, which is for the eye alone."""
+"""Steps between two that measure their PSNR, which is for the eye alone. On a card also between two looks at the loss."""
 GEOMETRY_FULL_SHARE = 0.5
 """Share of the steps with full weight on depth and normals; then it falls linearly to 0 (FACTS.md section 8)."""
 
 
 class StepResult(NamedTuple):
-    """What a step tells: the loss, and now and then the PSNR of its view in dB over the step's background."""
+    """What a step tells.
 
-    loss: float
+    Attributes:
+        loss: Mean over the steps since the last one that told it: on the processor always this step's own. None where
+            it was not looked at.
+        psnr: Now and then, of this step's view in dB over the step's background.
+    """
+
+    loss: float | None
     psnr: float | None
 
 
@@ -50,16 +60,16 @@ class Trainer:
     Args:
         settings: All settings; ``fit.steps`` sets the schedules.
         images: The training views, at least one.
-        state: The first splats; owned by the trainer from here on.
+        state: The first splats, where the views are; owned by the trainer from here on.
         extent: The scene's, scene units.
         warn: Told in a sentence what is not as it should be.
-        backend: "cpu" or "reference".
+        backend: "cpu", "cuda" or "reference".
     """
 
     def __init__(
         self,
         settings: RunSettings,
-        images: CaptureImages,
+        images: Views,
         state: SplatState,
         *,
         extent: float,
@@ -84,6 +94,7 @@ class Trainer:
         self._generator = torch.Generator().manual_seed(fit.seed)
         self._order: tuple[int, list[int]] = (-1, [])
         self._guards = self.formation.is_linear and fit.min_sigma_px > 0
+        self._losses = _LossWatch(1 if backend != "cuda" else PSNR_INTERVAL)
 
     def train_step(self) -> StepResult:
         """Makes one step: draw a view, compare, differentiate, update, densify.
@@ -99,8 +110,8 @@ class Trainer:
             self._refresh_floors()
         result, seen = self._differentiate(step)
         self._optimizer.step(self.state, seen, step, self.state.buffers.get(FLOOR))
+        self.step = step  # first, so that the splats are those of the step if memory runs out in what follows
         self._strategy.after_step(step, self.state, self._generator)
-        self.step = step
         if step == min(LEARNING_CHECK_STEP, fit.steps):
             self._check_learning(step)
         return result
@@ -120,18 +131,13 @@ class Trainer:
             geometry_share=share,
             backend=self._backend,
         )
-        value = compared.loss.item()
-        if not math.isfinite(value):
-            raise UserError(
-                f"The loss is not finite at step {step}: the fit has diverged.",
-                "Lower the learning rates, or start again from other points.",
-            )
+        told = step % PSNR_INTERVAL == 1 or step == fit.steps
+        loss = self._losses.add(step, compared.loss, is_last=told)
         gradients, radii = compared.gradients, compared.radii
         assert gradients.means2d is not None
         size = (view.camera.width, view.camera.height)
         self._strategy.after_backward(step, self.state, gradients.means2d, radii, size)
-        told = step % PSNR_INTERVAL == 1 or step == fit.steps
-        figures = StepResult(value, psnr_db(compared.squared.item()) if told else None)
+        figures = StepResult(loss, psnr_db(compared.squared.item()) if told else None)
         return figures, Seen(gradients, radii, view.viewmat, view.intrinsics, view.camera)
 
     def _view_of(self, step: int) -> int:
@@ -145,16 +151,15 @@ class Trainer:
     def _background(self) -> Tensor:
         """[3] in the blending space: random in encoded values, or black."""
         if not self.settings.fit.random_background:
-            return torch.zeros(3)
-        encoded = torch.rand(3, generator=self._generator)
-        if not self.formation.is_linear:
-            return encoded
-        # By numpy, whose functions cost a fifth of torch's on three numbers.
-        return torch.from_numpy(linear_from_srgb(encoded.numpy()).astype(np.float32))
+            return torch.zeros(3, device=self.state.device)
+        color = torch.rand(3, generator=self._generator)
+        if self.formation.is_linear:
+            # By numpy, whose functions cost a fifth of torch's on three numbers.
+            color = torch.from_numpy(linear_from_srgb(color.numpy()).astype(np.float32))
+        return send(color, self.state.device)
 
     def _refresh_floors(self) -> None:
-        cameras = [view.camera for view in self.images.views]
-        means = self.state.params["means"]
+        means, cameras = self.state.params["means"], self.images.cameras
         self.state.buffers[FLOOR] = log_scale_floors(means, cameras, self.settings.fit.min_sigma_px)
 
     def _check_learning(self, step: int) -> None:
@@ -174,7 +179,12 @@ class Trainer:
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns all that a resume needs."""
+        """Returns all that a resume needs, in the processor's memory.
+
+        Raises:
+            UserError: The loss of a step that was not looked at yet is not finite.
+        """
+        self._losses.look(self.step)
         return {
             "step": self.step,
             "extent": self.extent,
@@ -183,7 +193,47 @@ class Trainer:
         }
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
-        """Goes back to what ``state_dict`` returned, in a trainer of the same settings, views and extent."""
+        """Goes back to what ``state_dict`` returned, in a trainer of the same settings, views and extent.
+
+        It may have been returned by a trainer elsewhere: the splats come to where this one's are.
+        """
         self.step = int(values["step"])
-        self.state = SplatState.from_state_dict(values["splats"])
+        self.state = SplatState.from_state_dict(values["splats"]).to(self.state.device)
         self._generator.set_state(values["generator"])
+
+
+class _LossWatch:
+    """Sums losses where they are made and reads the sum now and then: what is not finite stays so in a sum.
+
+    Args:
+        interval: Steps from one look to the next, at most.
+    """
+
+    def __init__(self, interval: int) -> None:
+        self._interval = interval
+        self._sum: Tensor | None = None
+        self._count = 0
+
+    def add(self, step: int, loss: Tensor, *, is_last: bool) -> float | None:
+        """Takes in a step's loss, a scalar; returns the mean if it is time to look, or if this is the last step for now.
+
+        Raises:
+            UserError: It is not finite.
+        """
+        self._sum = loss if self._sum is None else self._sum + loss
+        self._count += 1
+        return self.look(step) if is_last or self._count >= self._interval else None
+
+    def look(self, step: int) -> float | None:
+        """Returns the mean since the last look, None if there was no step; see ``add``."""
+        if self._sum is None:
+            return None
+        value, first = self._sum.item() / self._count, step + 1 - self._count
+        self._sum, self._count = None, 0
+        if not math.isfinite(value):
+            when = f"at step {step}" if first == step else f"at one of the steps {first} to {step}"
+            raise UserError(
+                f"The loss is not finite {when}: the fit has diverged.",
+                "Lower the learning rates, or start again from other points.",
+            )
+        return value

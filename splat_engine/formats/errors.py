@@ -34,5 +34,9 @@ class UserError(Exception):
         )
 
 
+class OutOfMemory(UserError):
+    """Memory ran out, of the processor or of a card."""
+
+
 class FormatError(UserError):
     """A file or a message that does not say what its format requires."""

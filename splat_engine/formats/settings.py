@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Container
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -24,7 +25,9 @@ class Declaration:
         help: One sentence; tooltip and command-line help.
         unit: "px", "scene units", "s", "steps" ... or "".
         minimum, maximum: Hard limits, inclusive.
-        choices: The allowed words, for a setting that is a Literal.
+        choices: The allowed words, for a setting that is a Literal or names them itself.
+        pattern: Regular expression of words that are allowed beside the choices; a panel offers the choices alone.
+        pattern_help: Those words, for a person.
     """
 
     label: str
@@ -33,6 +36,8 @@ class Declaration:
     minimum: float = -math.inf
     maximum: float = math.inf
     choices: tuple[str, ...] = ()
+    pattern: str = ""
+    pattern_help: str = ""
 
 
 def setting(
@@ -43,12 +48,15 @@ def setting(
     unit: str = "",
     minimum: float = -math.inf,
     maximum: float = math.inf,
+    choices: tuple[str, ...] = (),
+    pattern: str = "",
+    pattern_help: str = "",
 ) -> Any:
     """Declares a field of a settings class."""
-    return field(default=default, metadata={"declaration": Declaration(label, help, unit, minimum, maximum)})
+    declared = Declaration(label, help, unit, minimum, maximum, choices, pattern, pattern_help)
+    return field(default=default, metadata={"declaration": declared})
 
 
-Device = Literal["auto", "cpu", "cuda"]
 Rig = Literal["scene", "selected", "active", "markers", "sphere", "dome", "ring"]
 Target = Literal["auto", "linear", "display"]
 StrategyName = Literal["none", "adaptive"]
@@ -185,11 +193,19 @@ class FitSettings:
         "Compose alpha over random colours, so that no splat paints the background.",
     )
     strategy: StrategyName = setting("adaptive", "Densification", "How the number of splats changes.")
-    device: Device = setting("auto", "Device", "Where to fit.")
+    device: str = setting(
+        "auto",
+        "Device",
+        "Where to fit: on the processor, on an NVIDIA card, or on a card where there is one.",
+        choices=("auto", "cpu", "cuda"),
+        pattern=r"cuda:\d{1,2}",
+        pattern_help="cuda:N for the card of that number",
+    )
     image_memory_mb: int = setting(
         4096,
         "Picture Memory",
-        "Most memory for views; those beyond it are read from disk each time.",
+        "Most memory for views; those beyond it are read from disk each time. On a card, those that do not fit into a "
+        "quarter of its free memory are sent anew each time.",
         unit="MB",
         minimum=0,
         maximum=10**7,
@@ -270,6 +286,12 @@ class DensifySettings:
     )
     prune_size: float = setting(
         0.5, "Prune Size", "Splats larger than this share of the scene's extent are removed.", minimum=0
+    )
+    sort_interval: int = setting(
+        0,
+        "Sort Interval",
+        "Every how many-th change of the splats' number also sorts them in memory by their place in space; 0: never.",
+        minimum=0,
     )
     reset_interval: int = setting(
         0, "Reset Interval", "Steps between two opacity resets; 0: none.", unit="steps", minimum=0
@@ -370,9 +392,10 @@ def from_dict(cls: type[S], values: Any, *, where: str = "settings") -> S:
 
 def _checked(name: str, value: Any, kind: Any, declared: Declaration, where: str) -> Any:
     if declared.choices:
-        if value not in declared.choices:
-            raise UserError(f"{where}: {name} is {value!r}.", f"Choose one of {', '.join(declared.choices)}.")
-        return value
+        if value in declared.choices or _matches(declared.pattern, value):
+            return value
+        words = ", ".join((*declared.choices, *filter(None, [declared.pattern_help])))
+        raise UserError(f"{where}: {name} is {value!r}.", f"Choose one of {words}.")
     if kind is float and type(value) is int and abs(value) < 2**1000:
         value = float(value)
     if type(value) is not kind:
@@ -382,6 +405,10 @@ def _checked(name: str, value: Any, kind: Any, declared: Declaration, where: str
         unit = f" {declared.unit}" if declared.unit else ""
         raise UserError(f"{where}: {name} is {value}{unit}.", f"It must lie {_limits(declared)}.")
     return value
+
+
+def _matches(pattern: str, value: Any) -> bool:
+    return bool(pattern) and isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
 def _limits(declared: Declaration) -> str:
@@ -396,7 +423,12 @@ def option_name(name: str, prefix: str = "") -> str:
 
 
 def add_arguments(
-    parser: argparse.ArgumentParser, cls: type, *, prefix: str = "", bare: Container[str] = ()
+    parser: argparse.ArgumentParser,
+    cls: type,
+    *,
+    prefix: str = "",
+    bare: Container[str] = (),
+    only: Container[str] | None = None,
 ) -> None:
     """Adds an option for each setting of a class; absent options leave no trace in the namespace.
 
@@ -405,9 +437,12 @@ def add_arguments(
         cls: A settings class without groups.
         prefix: Put in front of every option's name.
         bare: Settings whose options go without the prefix, where one command takes several classes.
+        only: Settings that get an option; None: all.
     """
     group = parser.add_argument_group((cls.__doc__ or "").strip().rstrip(".").lower())
     for name, (kind, default, declared) in declarations(cls).items():
+        if only is not None and name not in only:
+            continue
         option = option_name(name, "" if name in bare else prefix)
         text = f"{declared.help.replace('%', '%%')} Default: {'empty' if default == '' else default}{' ' + declared.unit if declared.unit else ''}."
         options: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": f"{prefix}.{name}", "help": text}
@@ -415,6 +450,8 @@ def add_arguments(
             group.add_argument(option, action=argparse.BooleanOptionalAction, **options)
         else:
             options["metavar"] = "|".join(declared.choices) or kind.__name__.upper()
+            if declared.pattern_help:
+                options["help"] += f" Also {declared.pattern_help}."
             group.add_argument(option, type=str if declared.choices else kind, **options)
 
 

@@ -11,7 +11,7 @@ import os
 import threading
 from pathlib import Path
 
-from splat_engine.formats.errors import UserError
+from splat_engine.formats.errors import OutOfMemory, UserError
 from splat_engine.native import structs
 
 LIBRARY_VARIABLE = "SPLAT_LIBRARY"
@@ -46,12 +46,12 @@ class Library:
         arguments = self._structures[op, scalar](**fields)
         status = self._functions[op, scalar](ctypes.byref(arguments))
         if status != 0:
-            raise self.error(op)
+            raise self.error(op, OutOfMemory if status == structs.STATUS_OUT_OF_MEMORY else UserError)
 
-    def error(self, op: str) -> Exception:
+    def error(self, op: str, kind: type[UserError] = UserError) -> UserError:
         """The calling thread's last error as the exception to raise."""
         text = self.handle.splat_last_error().decode("utf-8", "replace")
-        return UserError(f"The native op {op} failed: {text}")
+        return kind(f"The native op {op} failed: {text}")
 
     def _check_version(self) -> None:
         try:
@@ -146,7 +146,8 @@ def call(op: str, scalar: str, /, **fields: object) -> None:
             (``tensor.data_ptr()``, ``array.ctypes.data``); the caller keeps their memory alive and contiguous.
 
     Raises:
-        UserError: the op refused its arguments or ran out of memory.
+        OutOfMemory: the op had too little memory.
+        UserError: the op refused its arguments.
     """
     load_library().call(op, scalar, **fields)
 

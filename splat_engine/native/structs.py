@@ -11,6 +11,9 @@ import ctypes
 ABI_VERSION = 3
 """Must equal ABI_VERSION in csrc/cpu/abi.h; loading a library with another number is an error."""
 
+STATUS_OUT_OF_MEMORY = 2
+"""What an op returns then (csrc/cpu/abi.h)."""
+
 SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double}
 
 OPS: dict[str, list[tuple[str, str]]] = {
@@ -51,6 +54,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("v_opacities", "ptr"),
         ("v_features", "ptr"),
         ("v_background", "ptr"),
+        ("v_abs_means2d", "ptr"),
     ],
     "project_fwd": [
         ("count", "i64"),

@@ -1,6 +1,7 @@
 """Differentiable ops on torch tensors: one module a family, backends "cpu" and "reference"."""
 
 from splat_engine.native import get_num_threads, set_num_threads
+from splat_engine.ops._cuda.launch import check_card
 from splat_engine.ops.adam import adam_step
 from splat_engine.ops.photometric import (
     PhotometricLoss,
@@ -8,6 +9,7 @@ from splat_engine.ops.photometric import (
     photometric_loss_and_gradients,
 )
 from splat_engine.ops.project import Projected, project
+from splat_engine.ops.project_colors import project_colors
 from splat_engine.ops.rasterize import RasterPass, rasterize
 from splat_engine.ops.relocate import relocate
 from splat_engine.ops.sh import sh_colors
@@ -20,10 +22,12 @@ __all__ = [
     "RasterPass",
     "ScreenGradients",
     "adam_step",
+    "check_card",
     "get_num_threads",
     "photometric_loss",
     "photometric_loss_and_gradients",
     "project",
+    "project_colors",
     "rasterize",
     "relocate",
     "set_num_threads",

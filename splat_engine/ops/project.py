@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from splat_engine import native
+from splat_engine.ops.backends import call
 from splat_engine.ops.checks import check_backend, check_tensor, scalar_name
-from splat_engine.ops.memory import address, apply, check_on_cpu, contiguous
+from splat_engine.ops.memory import address, apply, check_place, contiguous
 from splat_engine.ops.reference import project as reference
 from splat_engine.ops.reference.project import Projected
 
@@ -69,7 +69,7 @@ def project(
         near: least depth that is drawn, scene units.
         with_normals: also return normals: the direction of the shortest axis, turned to the camera. Which axis and which
             sign have no gradient; the quaternions do.
-        backend: "cpu" or "reference".
+        backend: "cpu", "cuda" or "reference".
 
     Returns:
         The splats on the screen. ``radii`` has no gradient.
@@ -81,7 +81,7 @@ def project(
     csrc/include/projection.h has the derivation of the gradients.
     """
     inputs = (means, log_scales, quats_wxyz, opacity_logits, viewmat, intrinsics)
-    _check(inputs, width, height, camera_model, dilation_px2, near, backend)
+    check_project(inputs, width, height, camera_model, dilation_px2, near, backend)
     if backend == "reference":
         return reference.project(
             *inputs,
@@ -93,18 +93,18 @@ def project(
             near=near,
             with_normals=with_normals,
         )
-    check_on_cpu(means)
+    check_place(backend, means)
     options = _Options(
         width, height, int(camera_model == "orthographic"), int(antialiased), float(dilation_px2), float(near)
     )
     outputs: tuple[Tensor, ...] = apply(
-        _Project, *(tensor.contiguous() for tensor in inputs), options, with_normals
+        _Project, *(tensor.contiguous() for tensor in inputs), options, with_normals, backend
     )
     means2d, depths, conics, opacities, radii = outputs[:5]
     return Projected(means2d, depths, conics, opacities, outputs[5] if with_normals else None, radii)
 
 
-def _check(
+def check_project(
     inputs: tuple[Tensor, ...],
     width: int,
     height: int,
@@ -113,6 +113,7 @@ def _check(
     near: float,
     backend: str,
 ) -> None:
+    """Raise ValueError unless the arguments of ``project`` are as it says."""
     check_backend(backend)
     means, log_scales, quats_wxyz, opacity_logits, viewmat, intrinsics = inputs
     scalar_name(means.dtype)
@@ -141,6 +142,14 @@ def check_camera_model(camera_model: str) -> None:
 _INPUTS = ("means", "log_scales", "quats_wxyz", "opacity_logits", "viewmat", "intrinsics")
 
 
+def new_screen(means: Tensor, with_normals: bool) -> dict[str, Tensor]:
+    """Makes room for what ``project`` computes of each splat, by the names of the native structure."""
+    sizes = {"means2d": (2,), "depths": (), "conics": (3,), "opacities": (), "radii": (2,)}
+    if with_normals:
+        sizes["normals"] = (3,)
+    return {name: means.new_empty((means.shape[0], *size)) for name, size in sizes.items()}
+
+
 class _Project(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, ...]:
@@ -148,17 +157,14 @@ class _Project(torch.autograd.Function):
         options: _Options = arguments[6]
         with_normals: bool = arguments[7]
         means = inputs[0]
-        count = means.shape[0]
-        sizes = {"means2d": (2,), "depths": (), "conics": (3,), "opacities": (), "radii": (2,)}
-        if with_normals:
-            sizes["normals"] = (3,)
-        outputs = {name: means.new_empty((count, *size)) for name, size in sizes.items()}
+        backend: str = arguments[8]
+        outputs = new_screen(means, with_normals)
         addresses = {
             name: address(tensor) for name, tensor in (*zip(_INPUTS, inputs, strict=True), *outputs.items())
         }
-        native.call("project_fwd", scalar_name(means.dtype), count=count, **options._asdict(), **addresses)
+        call(backend, "project_fwd", means, count=means.shape[0], **options._asdict(), **addresses)
         ctx.save_for_backward(*inputs, outputs["radii"])
-        ctx.options = options
+        ctx.options, ctx.backend = options, backend
         ctx.mark_non_differentiable(outputs["radii"])
         ctx.set_materialize_grads(False)
         return tuple(outputs.values())
@@ -176,9 +182,10 @@ class _Project(torch.autograd.Function):
         ]
         addresses = {name: address(tensor) for name, tensor in zip(_INPUTS, inputs, strict=True)}
         addresses |= {f"v_{name}": address(tensor) for name, tensor in zip(_INPUTS, gradients, strict=True)}
-        native.call(
+        call(
+            ctx.backend,
             "project_bwd",
-            scalar_name(radii.dtype),
+            radii,
             count=radii.shape[0],
             **ctx.options._asdict(),
             radii=address(radii),
@@ -189,4 +196,4 @@ class _Project(torch.autograd.Function):
             v_normals=address(v_normals),
             **addresses,
         )
-        return (*gradients, None, None)
+        return (*gradients, None, None, None)

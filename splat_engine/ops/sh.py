@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from splat_engine import native
+from splat_engine.ops.backends import call
 from splat_engine.ops.checks import check_backend, check_tensor, scalar_name
-from splat_engine.ops.memory import address, apply, check_on_cpu
+from splat_engine.ops.memory import address, apply, check_place
 from splat_engine.ops.project import check_camera_model
 from splat_engine.ops.reference import sh as reference
 
@@ -50,7 +50,7 @@ def sh_colors(
         degree: 0 to 3.
         camera_model: "perspective" or "orthographic".
         decode: return linear light, the colour taken as sRGB-encoded (the `blender` formation), unbounded above.
-        backend: "cpu" or "reference".
+        backend: "cpu", "cuda" or "reference".
 
     Returns:
         [N, 3] colours of 0 or more.
@@ -60,6 +60,23 @@ def sh_colors(
 
     Source: Kerbl et al. 2023 (basis and signs); IEC 61966-2-1 (sRGB). csrc/include/sh.h has the derivation.
     """
+    check_sh_colors(means, sh, viewmat, degree, camera_model, backend)
+    if backend == "reference":
+        return reference.sh_colors(
+            means, sh, viewmat, degree=degree, camera_model=camera_model, decode=decode
+        )
+    check_place(backend, means)
+    options = _Options(degree, int(camera_model == "orthographic"), int(decode))
+    colors: Tensor = apply(
+        _ShColors, means.contiguous(), sh.contiguous(), viewmat.contiguous(), options, backend
+    )
+    return colors
+
+
+def check_sh_colors(
+    means: Tensor, sh: Tensor, viewmat: Tensor, degree: int, camera_model: str, backend: str
+) -> None:
+    """Raise ValueError unless the arguments of ``sh_colors`` are as it says."""
     check_backend(backend)
     check_camera_model(camera_model)
     scalar_name(means.dtype)
@@ -70,23 +87,18 @@ def sh_colors(
         raise ValueError(f"degree: expected 0 to {DEGREE_MAX}, got {degree}")
     if sh.shape[1] < (degree + 1) ** 2:
         raise ValueError(f"sh: degree {degree} needs {(degree + 1) ** 2} coefficients, got {sh.shape[1]}")
-    if backend == "reference":
-        return reference.sh_colors(
-            means, sh, viewmat, degree=degree, camera_model=camera_model, decode=decode
-        )
-    check_on_cpu(means)
-    options = _Options(degree, int(camera_model == "orthographic"), int(decode))
-    colors: Tensor = apply(_ShColors, means.contiguous(), sh.contiguous(), viewmat.contiguous(), options)
-    return colors
 
 
 class _ShColors(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, means: Tensor, sh: Tensor, viewmat: Tensor, options: _Options) -> Tensor:
+    def forward(
+        ctx: Any, means: Tensor, sh: Tensor, viewmat: Tensor, options: _Options, backend: str
+    ) -> Tensor:
         colors = torch.empty_like(means)
-        native.call(
+        call(
+            backend,
             "sh_colors_fwd",
-            scalar_name(means.dtype),
+            means,
             count=means.shape[0],
             coefficients=sh.shape[1],
             **options._asdict(),
@@ -96,7 +108,7 @@ class _ShColors(torch.autograd.Function):
             colors=address(colors),
         )
         ctx.save_for_backward(means, sh, viewmat)
-        ctx.options = options
+        ctx.options, ctx.backend = options, backend
         return colors
 
     @staticmethod
@@ -108,9 +120,10 @@ class _ShColors(torch.autograd.Function):
             torch.empty_like(tensor) if needed else None
             for tensor, needed in zip((means, sh, viewmat), ctx.needs_input_grad[:3], strict=True)
         )
-        native.call(
+        call(
+            ctx.backend,
             "sh_colors_bwd",
-            scalar_name(means.dtype),
+            means,
             count=means.shape[0],
             coefficients=sh.shape[1],
             **ctx.options._asdict(),
@@ -122,4 +135,4 @@ class _ShColors(torch.autograd.Function):
             v_means=address(v_means),
             v_viewmat=address(v_viewmat),
         )
-        return v_means, v_sh, v_viewmat, None
+        return v_means, v_sh, v_viewmat, None, None

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from splat_engine import native
 from splat_engine.ops.adam import check_step
+from splat_engine.ops.backends import call
 from splat_engine.ops.checks import check_backend, check_tensor, scalar_name
-from splat_engine.ops.memory import address, check_on_cpu, contiguous
+from splat_engine.ops.memory import address, check_place, contiguous
 from splat_engine.ops.project import Projected, check_camera_model, project
 from splat_engine.ops.reference import update as reference
 from splat_engine.ops.reference.update import ScreenGradients
@@ -76,7 +76,7 @@ def update_splats(
         eps: added to the denominator.
         sparse: leave splats alone, moments included, whose gradients on the screen are all exactly 0: no pixel saw them.
         log_scale_floors: [N] values below which no log-scale of an updated splat may end; None: no bound.
-        backend: "cpu" or "reference".
+        backend: "cpu", "cuda" or "reference".
 
     Raises:
         ValueError: a shape, type, number or name is not as above.
@@ -117,7 +117,7 @@ def update_splats(
         reference.update_splats(params, moments, gradients, to_screen, **options)  # type: ignore[arg-type]
         return
     means = params["means"]
-    check_on_cpu(means)
+    check_place(backend, means)
     arrived = {f"v_{name}": contiguous(value) for name, value in gradients._asdict().items()}
     kept = {
         "radii": radii.contiguous(),
@@ -126,9 +126,10 @@ def update_splats(
         "log_scale_floors": contiguous(log_scale_floors),
     }
     bias = 1.0 - beta1**step
-    native.call(
+    call(
+        backend,
         "update_splats",
-        scalar_name(means.dtype),
+        means,
         count=means.shape[0],
         width=width,
         height=height,

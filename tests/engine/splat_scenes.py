@@ -61,6 +61,44 @@ def geometry(made: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return made["means"], made["log_scales"], made["quats_wxyz"], made["opacity_logits"]
 
 
+def culled_cases(model: str, dtype: torch.dtype) -> dict[str, dict[str, Tensor]]:
+    """One change to splat 1 of 3 for each reason to cull it."""
+    nan, inf = math.nan, math.inf
+    viewmat = camera(model, dtype)[0]
+    center = -viewmat[:3, :3].T @ viewmat[:3, 3]
+    forward = viewmat[2, :3]
+
+    def row(name: str, *values: float) -> dict[str, Tensor]:
+        return {name: torch.tensor(values if len(values) > 1 else values[0], dtype=dtype)}
+
+    return {
+        "NaN mean": row("means", nan, 0, 0),
+        "infinite mean": row("means", 0, inf, 0),
+        "huge mean": row("means", 1e30, -1e30, 1e30),
+        "NaN scale": row("log_scales", 0, nan, 0),
+        "infinite log scale": row("log_scales", inf, 0, 0),
+        "minus infinite log scale": row("log_scales", 0, -inf, 0),
+        "overflowing scale": row("log_scales", 1000, 1000, 1000),
+        "huge scale": row("log_scales", 85, 85, 85)
+        if dtype == torch.float32
+        else row("log_scales", 400, 400, 400),
+        "all scales zero": row("log_scales", -1000, -1000, -1000),
+        "two scales zero": row("log_scales", -2, -1000, -1000),
+        "zero quaternion": row("quats_wxyz", 0, 0, 0, 0),
+        "NaN quaternion": row("quats_wxyz", nan, 1, 0, 0),
+        "infinite quaternion": row("quats_wxyz", inf, 1, 0, 0),
+        "opacity below 1/255": row("opacity_logits", -5.55),
+        "opacity zero": row("opacity_logits", -1000),
+        "infinite opacity logit": row("opacity_logits", inf),
+        "NaN opacity logit": row("opacity_logits", nan),
+        "at the camera": {"means": center},
+        "before the near plane": {"means": center + 0.009 * forward},
+        "behind the camera": {"means": center - 2.0 * forward},
+        "beside the image": {"means": center + 4 * forward + 20 * viewmat[0, :3]},
+        "above the image": {"means": center + 4 * forward - 20 * viewmat[1, :3]},
+    }
+
+
 @contextlib.contextmanager
 def threads(count: int) -> Iterator[None]:
     """Runs the native library on ``count`` threads for a while."""

@@ -344,8 +344,9 @@ def test_failure_of_ours_is_logged_not_shown(
     assert "Traceback" in (tmp_path / "run" / "engine.log").read_text()
     assert events_of(tmp_path / "run")[-1]["event"] == "failed"
     monkeypatch.setattr(loop, "read_capture", lambda path: (_ for _ in ()).throw(MemoryError()))
-    assert train(capture, tmp_path / "run") == 3
-    assert "not enough memory" in capsys.readouterr().err
+    assert train(capture, tmp_path / "run", "--max-splats", "4000") == 1
+    text = capsys.readouterr().err
+    assert "not enough memory" in text and "4000" in text and "--max-splats 3000" in text
 
 
 def test_render_draws_the_views(run: Path, capture: Path, tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from splat_engine.fit.data import CaptureImages, ViewTensors
+from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.drawing import blend, screen_gradients, screen_leaves
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.gradients import Comparison, compare_view
 from splat_engine.fit.losses import fit_loss
 from splat_engine.fit.model import SplatState
+from splat_engine.fit.views import ViewTensors
 from splat_engine.formats.settings import FitSettings
 from splat_engine.ops import RasterPass, ScreenGradients, photometric_loss_and_gradients
 from tests.engine.tiny_capture import known_splats, perturbed, write_tiny_capture

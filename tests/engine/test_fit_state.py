@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from splat_engine.fit.data import camera_tensors
 from splat_engine.fit.drawing import blend, draw, screen_gradients, screen_leaves
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.guard import log_scale_floors
@@ -25,6 +24,7 @@ from splat_engine.fit.strategies import (
     make_strategy,
     rotate,
 )
+from splat_engine.fit.views import camera_tensors
 from splat_engine.formats.settings import DensifySettings, OptimizerSettings
 from splat_engine.formats.splats import Splats
 from tests.engine.tiny_capture import HEIGHT, WIDTH, known_splats, look_at, ring_cameras

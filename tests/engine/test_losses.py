@@ -8,11 +8,11 @@ import pytest
 import torch
 from torchmetrics.functional.image import peak_signal_noise_ratio, structural_similarity_index_measure
 
-from splat_engine.fit.data import ViewTensors, view_tensors
 from splat_engine.fit.drawing import Drawn
 from splat_engine.fit.formation import ImageFormation, decode_srgb, encode_srgb
 from splat_engine.fit.losses import depth_loss, fit_loss, normal_loss
 from splat_engine.fit.metrics import PSNR_MAX_DB, ViewScore, compare, mean_scores, psnr_db
+from splat_engine.fit.views import ViewTensors, view_tensors
 from splat_engine.formats.conventions import linear_from_srgb
 from splat_engine.formats.conventions import srgb_from_linear as numpy_srgb_from_linear
 from splat_engine.formats.settings import FitSettings

@@ -176,6 +176,7 @@ def forward(calls: Calls) -> None:
         "v_opacities": (count,),
         "v_features": (count, 3),
         "v_background": (CHANNELS,),
+        "v_abs_means2d": (count, 2),
     }
     replayed = f"{drawn} image alpha v_image v_alpha"
     calls.call("rasterize_bwd", replayed, gradients, **sizes, context=slot.value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from splat_engine.ops._cuda import losses
+from splat_engine.ops._cuda import losses, splats
 from splat_engine.ops._cuda.launch import blocks_for, launch
 
 BLOCK = 256
@@ -22,6 +22,12 @@ def adam_step(scalar: str, device: torch.device, /, **fields: Any) -> None:
 
 CALLS: dict[str, Callable[..., None]] = {
     "adam_step": adam_step,
+    "project_fwd": splats.project_fwd,
+    "project_bwd": splats.project_bwd,
+    "relocate": splats.relocate,
+    "sh_colors_fwd": splats.sh_colors_fwd,
+    "sh_colors_bwd": splats.sh_colors_bwd,
+    "update_splats": splats.update_splats,
     "ssim_fwd": losses.ssim_fwd,
     "ssim_bwd": losses.ssim_bwd,
     "photometric_loss": losses.photometric_loss,

@@ -11,7 +11,7 @@ import sys
 import threading
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint, c_void_p
 
-from splat_engine.formats.errors import UserError
+from splat_engine.formats.errors import OutOfMemory, UserError
 from splat_engine.ops._cuda.compile import DRIVER_OF_CUDA
 
 LEAST_CUDA = 12000
@@ -90,7 +90,7 @@ class Driver:
         self.check(library.cuInit(0), "starting NVIDIA's driver")
 
     def check(self, code: int, doing: str) -> None:
-        """Raise UserError unless a function of the driver succeeded.
+        """Raise UserError, or OutOfMemory, unless a function of the driver succeeded.
 
         Args:
             code: what it returned.
@@ -99,7 +99,8 @@ class Driver:
         if code != 0:
             name = self._text(self.library.cuGetErrorName, code) or f"CUDA error {code}"
             words = self._text(self.library.cuGetErrorString, code)
-            raise UserError(
+            kind = OutOfMemory if name == "CUDA_ERROR_OUT_OF_MEMORY" else UserError
+            raise kind(
                 f"The card failed while {doing}: {words or 'no explanation'} ({name}).",
                 _HINTS.get(name, _REPORT),
                 name,

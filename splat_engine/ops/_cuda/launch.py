@@ -91,6 +91,15 @@ def launch(
     )
 
 
+def check_card(device: torch.device) -> None:
+    """Gets ready to launch kernels on a card.
+
+    Raises:
+        UserError: a library, the driver or the card itself cannot serve; the hint says what would.
+    """
+    _launcher_for(device)
+
+
 def _launcher_for(device: torch.device) -> Launcher:
     if _emulator is not None:
         return _emulator

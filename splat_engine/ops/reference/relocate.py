@@ -18,7 +18,7 @@ def relocate(opacities: Tensor, scales: Tensor, counts: Tensor) -> tuple[Tensor,
     """Opacities and scales of the copies; see ``splat_engine.ops.relocate`` for the arguments."""
     copies = counts.clamp(1, COUNT_MAX)
     held = opacities.double().clamp(OPACITY_MIN, OPACITY_MAX)
-    each = 1 - (1 - held) ** (1 / copies)
+    each = 1 - (1 - held) ** copies.double().reciprocal()
     powers = each[:, None] ** torch.arange(1, COUNT_MAX + 1, device=each.device)
     total = (_weights().to(each.device)[copies] * powers).sum(dim=1)
     moved = copies > 1

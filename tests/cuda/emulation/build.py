@@ -22,9 +22,16 @@ SANITIZER_VARIABLE = "SPLAT_EMULATION_SANITIZER"
 """Environment variable: "address" or "thread" where this process runs under that sanitizer (tools/test_sanitizers)."""
 
 COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-Wall", "-Wextra", "-g1")
-KERNEL = ("-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-Wno-unknown-pragmas", "-Wno-attributes")
-SCHEDULER = ("-O2", "-fno-tree-loop-distribute-patterns")
-SHARED = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,now", "-Wl,-z,defs")
+KERNEL = (
+    "-O2",
+    "-Wl,-z,defs",
+    "-ffp-contract=off",
+    "-fno-strict-aliasing",
+    "-Wno-unknown-pragmas",
+    "-Wno-attributes",
+)
+SCHEDULER = ("-O2", "-pthread")
+SHARED = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,now")
 
 
 @dataclass(frozen=True)
@@ -108,7 +115,7 @@ def build_kernels(source: Path, variant: Variant | None = None) -> Path:
 @cache
 def build_scheduler(variant: Variant) -> Path:
     """Compiles the scheduler; returns the library."""
-    files = [HERE / "scheduler.cpp", HERE / "warp_rules.cpp"]
+    files = [HERE / f"{name}.cpp" for name in ("launch", "scheduler", "warp_rules")]
     flags = [*COMMON, *SCHEDULER, *variant.both, *SHARED]
     inputs = [path for file in files for path in closure(file)]
     return _built("scheduler", variant, inputs, [*flags, *map(str, files)])
@@ -126,7 +133,8 @@ def _built(name: str, variant: Variant, inputs: list[Path], arguments: list[str]
     with tempfile.TemporaryDirectory(dir=library.parent) as aside:
         made = Path(aside) / "made.so"
         command = ["g++", *arguments, "-o", str(made)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise BuildError(f"{' '.join(command)}\n{done.stderr}")
         os.replace(made, library)

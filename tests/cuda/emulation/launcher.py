@@ -15,10 +15,35 @@ from tests.cuda.emulation import build
 ORDERS = ("forward", "reverse", "random", "greedy-warp")
 """Of the threads of a block. Of blocks, the first three."""
 TEXT_BYTES = 1 << 16
+_one_at_a_time = threading.Lock()  # the scheduler has one set of stacks
 
 
 class EmulationError(AssertionError):
     """A kernel broke a rule of CUDA; the text says which, where, and where each thread stood."""
+
+
+class _Removed(ctypes.Structure):
+    _fields_ = [("file", ctypes.c_char_p), ("line", ctypes.c_int), ("passed", ctypes.c_longlong)]
+
+
+class _Request(ctypes.Structure):
+    """The mirror of LaunchRequest in launch.cpp."""
+
+    _fields_ = [
+        ("kernel", ctypes.c_void_p),
+        ("arguments", ctypes.c_void_p),
+        ("anchor", ctypes.c_void_p),
+        ("grid_x", ctypes.c_int),
+        ("grid_y", ctypes.c_int),
+        ("block", ctypes.c_int),
+        ("thread_order", ctypes.c_int),
+        ("block_order", ctypes.c_int),
+        ("seed", ctypes.c_uint64),
+        ("shared_bytes", ctypes.c_uint64),
+        ("removed", _Removed),
+        ("error", ctypes.c_char_p),
+        ("error_bytes", ctypes.c_uint64),
+    ]
 
 
 class EmulatedLauncher:
@@ -30,10 +55,12 @@ class EmulatedLauncher:
         blocks: order of the blocks: "forward", "reverse" or "random".
         seed: of random orders; also chooses the warp that runs ahead.
         sources: name to .cu file; None: those of csrc/cuda.
+        removed: file name and line of a __syncthreads() or __syncwarp() that is passed over as if it were not there.
 
     Attributes:
         launches: entry point to the number of its launches.
         seconds: entry point to the time spent in it.
+        passed: how often a thread came by the barrier that is removed.
     """
 
     def __init__(
@@ -42,14 +69,16 @@ class EmulatedLauncher:
         blocks: str = "forward",
         seed: int = 0,
         sources: dict[str, Path] | None = None,
+        removed: tuple[str, int] = ("", 0),
     ) -> None:
         self._orders = (ORDERS.index(threads), ORDERS[:3].index(blocks))
         self._seed = seed
         self._sources = build.sources() if sources is None else sources
-        self._lock = threading.Lock()
+        self._removed = removed
         self._kernels: dict[str, ctypes.CDLL] = {}
         self.launches: Counter[str] = Counter()
         self.seconds: Counter[str] = Counter()
+        self.passed = 0
 
     def launch(
         self, entry: str, arguments: ctypes.Structure, *, grid: tuple[int, int], block: int, shared_bytes: int
@@ -62,24 +91,27 @@ class EmulatedLauncher:
         library = self._library_of(entry)
         _check_launch(library, entry, arguments, grid, block, shared_bytes)
         text = ctypes.create_string_buffer(TEXT_BYTES)
-        kernel = ctypes.cast(library[f"emulated_{entry}"], ctypes.c_void_p)
-        library.emulation_anchor.restype = ctypes.c_void_p
+        request = _Request(
+            kernel=ctypes.cast(library[f"emulated_{entry}"], ctypes.c_void_p),
+            arguments=ctypes.addressof(arguments),
+            anchor=ctypes.cast(library.emulation_anchor, ctypes.c_void_p),
+            grid_x=grid[0],
+            grid_y=grid[1],
+            block=block,
+            thread_order=self._orders[0],
+            block_order=self._orders[1],
+            seed=self._seed + self.launches.total(),
+            shared_bytes=shared_bytes,
+            removed=_Removed(self._removed[0].encode(), self._removed[1], 0),
+            error=ctypes.cast(text, ctypes.c_char_p),
+            error_bytes=TEXT_BYTES,
+        )
         start = time.perf_counter()
-        with self._lock:
-            failed = _scheduler().emulation_launch(
-                kernel,
-                ctypes.byref(arguments),
-                ctypes.c_void_p(library.emulation_anchor()),
-                *grid,
-                block,
-                ctypes.c_size_t(shared_bytes),
-                *self._orders,
-                ctypes.c_uint64(self._seed + self.launches.total()),
-                text,
-                ctypes.c_size_t(TEXT_BYTES),
-            )
-            self.launches[entry] += 1
-            self.seconds[entry] += time.perf_counter() - start
+        with _one_at_a_time:
+            failed = _scheduler().emulation_launch(ctypes.byref(request))
+        self.seconds[entry] += time.perf_counter() - start
+        self.launches[entry] += 1
+        self.passed += request.removed.passed
         if failed:
             raise EmulationError(f"{entry}: {text.value.decode()}")
 

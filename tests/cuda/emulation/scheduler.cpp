@@ -2,17 +2,14 @@
 // the kernels' memory accesses, and hear from here only what CUDA says about their order.
 #include "scheduler.h"
 
-#include <link.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <string>
-#include <vector>
 
+#include "block.h"
 #include "sanitizers.h"
 
 namespace emulation {
@@ -21,19 +18,17 @@ Index thread_index, block_index, block_size, grid_size;
 
 namespace {
 
-constexpr int WARP = 32;
-constexpr int THREADS_MAX = 1024;
 constexpr size_t PAGE = 4096;
 constexpr size_t STACK = 256 << 10;
 
 enum class State { READY, IN_BARRIER, IN_EXCHANGE, EXITED };
-enum class Order { FORWARD, REVERSE, RANDOM, GREEDY_WARP };
 
 struct Thread {
     void* jump[5];         // of __builtin_setjmp, which no sanitizer intercepts
     ucontext_t beginning;  // the first entry onto the stack
     unsigned char* stack = nullptr;
     bool entered = false;
+    FiberMark mark;
     State state = State::EXITED;
     Site site = {};
     Vote vote = Vote::NONE;
@@ -41,139 +36,64 @@ struct Thread {
     unsigned mask = 0;
     uint64_t value = 0, argument = 0, result = 0;
     Rule rule = nullptr;
-    FiberMark mark;
 };
 
-struct Launch {
-    void (*kernel)(const void*);
-    const void* arguments;
+}  // namespace
+
+class Stacks {
+  public:
+    Thread threads[THREADS_MAX];
+    FiberMark own;  // the stack of whoever calls run_block
+    // Objects whose addresses tell the thread sanitizer what comes before what. Barriers have two, in turn: who has left one
+    // barrier may come to the next before the others have left the first.
+    char start, end, barrier[2], exchange[THREADS_MAX][2];
+    unsigned barriers = 0, exchanges[THREADS_MAX] = {};
 };
 
-Thread threads[THREADS_MAX];
-Thread* current;
-int current_id;
-int count;  // threads of the block
-unsigned ready_lanes[WARP], ready_warps;
-int in_barrier, exited;
-int barrier_result;
-unsigned generation, warp_generation[THREADS_MAX];
-char block_objects[2], warp_objects[THREADS_MAX][2], fence_object, start_object, end_object;
-void* main_jump[5];
-FiberMark main_mark;
-Launch launch;
+Stacks* new_stacks() { return new Stacks; }
+
+namespace {
+
+Stacks* stacks;  // of the block that runs
+const Block* block;
+Turns turns;
+int current = -1;  // the thread that has its turn; -1: the scheduler has it
+int in_barrier, exited, barrier_result;
+void* scheduler_jump[5];
 std::string error;
 bool failed;
-std::unique_ptr<unsigned char[]> dynamic_memory;
-uint64_t random_state;
-int favoured_warp;
-
-uint64_t random_number() {
-    random_state += 0x9e3779b97f4a7c15u;  // splitmix64 (Steele et al. 2014)
-    uint64_t z = random_state;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-int warps() { return (count + WARP - 1) / WARP; }
-
-void make_ready(int id) {
-    threads[id].state = State::READY;
-    ready_lanes[id / WARP] |= 1u << (id % WARP);
-    ready_warps |= 1u << (id / WARP);
-}
-
-void not_ready(int id) {
-    unsigned& lanes = ready_lanes[id / WARP];
-    lanes &= ~(1u << (id % WARP));
-    if (!lanes) ready_warps &= ~(1u << (id / WARP));
-}
-
-// Position of the k-th set bit.
-int nth_bit(unsigned bits, int k) {
-    while (k--) bits &= bits - 1;
-    return __builtin_ctz(bits);
-}
-
-// First set bit above `after` (-1: any), going round.
-int next_up(unsigned bits, int after) {
-    const unsigned above = after >= 31 ? 0 : bits & (~0u << (after + 1));
-    return __builtin_ctz(above ? above : bits);
-}
-int next_down(unsigned bits, int before) {
-    const unsigned below = before <= 0 ? 0 : bits & ((1u << before) - 1);
-    return 31 - __builtin_clz(below ? below : bits);
-}
-
-int pick_forward(int last) {
-    const int warp = last < 0 ? -1 : last / WARP;
-    const unsigned rest =
-        warp < 0 ? 0 : ready_lanes[warp] & (last % WARP == 31 ? 0 : ~0u << (last % WARP + 1));
-    if (rest) return warp * WARP + __builtin_ctz(rest);
-    const int next = next_up(ready_warps, warp);
-    return next * WARP + __builtin_ctz(ready_lanes[next]);
-}
-
-int pick_reverse(int last) {
-    const int warp = last < 0 ? WARP : last / WARP;
-    const unsigned rest = last < 0 ? 0 : ready_lanes[warp] & ((1u << (last % WARP)) - 1);
-    if (rest) return warp * WARP + 31 - __builtin_clz(rest);
-    const int next = next_down(ready_warps, warp);
-    return next * WARP + 31 - __builtin_clz(ready_lanes[next]);
-}
-
-int pick_random() {
-    const int warp = nth_bit(ready_warps, int(random_number() % unsigned(__builtin_popcount(ready_warps))));
-    const unsigned lanes = ready_lanes[warp];
-    return warp * WARP + nth_bit(lanes, int(random_number() % unsigned(__builtin_popcount(lanes))));
-}
-
-int pick_greedy() {
-    const int warp = next_up(ready_warps, favoured_warp - 1);
-    return warp * WARP + __builtin_ctz(ready_lanes[warp]);
-}
-
-int pick(Order order, int last) {
-    switch (order) {
-        case Order::FORWARD: return pick_forward(last);
-        case Order::REVERSE: return pick_reverse(last);
-        case Order::RANDOM: return pick_random();
-        case Order::GREEDY_WARP: return pick_greedy();
-    }
-    return -1;
-}
+char device_fence;
 
 [[gnu::noinline, noreturn]] void jump_to(void** where) { __builtin_longjmp(where, 1); }
 
 // Gives the turn back to the scheduler.
 [[gnu::noinline]] void pause() {
-    Thread& me = *current;
-    leave_fiber(me.mark, main_mark);
-    if (__builtin_setjmp(me.jump) == 0) jump_to(main_jump);
-    arrive_in_fiber(current->mark.fake_stack, main_mark);
+    Thread& me = stacks->threads[current];
+    leave_fiber(me.mark, stacks->own);
+    if (__builtin_setjmp(me.jump) == 0) jump_to(scheduler_jump);
+    arrive_in_fiber(stacks->threads[current].mark.fake_stack, stacks->own);
 }
 
 // What stands at the bottom of each thread's stack.
 void thread_main() {
-    arrive_in_fiber(nullptr, main_mark);
+    arrive_in_fiber(nullptr, stacks->own);
     for (;;) {
-        acquire(&start_object);
-        launch.kernel(launch.arguments);
-        release(&end_object);
-        not_ready(current_id);
-        current->state = State::EXITED;
+        acquire(&stacks->start);
+        block->kernel(block->arguments);
+        release(&stacks->end);
+        turns.remove(current);
+        stacks->threads[current].state = State::EXITED;
         exited++;
         pause();
     }
 }
 
-void prepare_stack(Thread& thread) {
+void prepare(Thread& thread) {
     if (!thread.stack) {
-        void* memory = mmap(nullptr, STACK + PAGE, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+        void* memory = mmap(nullptr, STACK + PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
         if (memory == MAP_FAILED) abort();
-        mprotect(memory, PAGE,
-                 PROT_NONE);  // a stack that runs over ends the process instead of another thread's memory
+        mprotect(memory, PAGE, PROT_NONE);  // so a stack that runs over does not reach its neighbour
         thread.stack = static_cast<unsigned char*>(memory) + PAGE;
     }
     unpoison(thread.stack, STACK);
@@ -187,46 +107,39 @@ void prepare_stack(Thread& thread) {
 
 // Gives the turn to a thread, until it waits, exits or fails.
 [[gnu::noinline]] void resume(int id) {
-    Thread& thread = threads[id];
-    current = &thread;
-    current_id = id;
+    Thread& thread = stacks->threads[id];
+    current = id;
     thread_index = {unsigned(id), 0, 0};
-    leave_fiber(main_mark, thread.mark);
-    if (__builtin_setjmp(main_jump) == 0) {
+    leave_fiber(stacks->own, thread.mark);
+    if (__builtin_setjmp(scheduler_jump) == 0) {
         if (thread.entered) jump_to(thread.jump);
         thread.entered = true;
         setcontext(&thread.beginning);
     }
+    current = -1;
     FiberMark left;
-    arrive_in_fiber(main_mark.fake_stack, left);
+    arrive_in_fiber(stacks->own.fake_stack, left);
 }
 
-std::string at(const Site& site) {
-    const char* file = std::strstr(site.file, "csrc/");
-    return std::string(site.operation) + " in " + (file ? file : site.file) + ":" + std::to_string(site.line);
-}
-
-std::string where(int id) {
-    const Thread& thread = threads[id];
-    switch (thread.state) {
-        case State::READY: return "is running";
-        case State::EXITED: return "has exited";
-        case State::IN_BARRIER: return "waits at " + at(thread.site);
-        case State::IN_EXCHANGE: {
-            char mask[16];
-            std::snprintf(mask, sizeof mask, "0x%08x", thread.mask);
-            return "waits at " + at(thread.site) + " for lanes " + mask;
-        }
-    }
-    return "";
+std::string place_of(int id) {
+    const Thread& thread = stacks->threads[id];
+    if (thread.state == State::READY) return "is running";
+    if (thread.state == State::EXITED) return "has exited";
+    const char* file = std::strstr(thread.site.file, "csrc/");
+    std::string text = std::string("waits at ") + thread.site.operation + " in " +
+                       (file ? file : thread.site.file) + ":" + std::to_string(thread.site.line);
+    if (thread.state == State::IN_BARRIER) return text;
+    char mask[32];
+    std::snprintf(mask, sizeof mask, " for lanes 0x%08x", thread.mask);
+    return text + mask;
 }
 
 // One line for each run of threads that stand at the same place.
 std::string positions() {
     std::string text;
-    for (int first = 0, next; first < count; first = next) {
-        const std::string place = where(first);
-        for (next = first + 1; next < count && where(next) == place; next++) continue;
+    for (int first = 0, next; first < block->threads; first = next) {
+        const std::string place = place_of(first);
+        for (next = first + 1; next < block->threads && place_of(next) == place; next++) continue;
         text += "\n  thread " + std::to_string(first);
         if (next - first > 1) text += " to " + std::to_string(next - 1);
         text += " " + place;
@@ -234,169 +147,148 @@ std::string positions() {
     return text;
 }
 
-std::string block_name() {
-    return "block (" + std::to_string(block_index.x) + ", " + std::to_string(block_index.y) + ")";
-}
-
 // Why nobody can go on.
 std::string reason() {
-    for (int id = 0; id < count; id++) {
-        const Thread& thread = threads[id];
+    for (int id = 0; id < block->threads; id++) {
+        const Thread& thread = stacks->threads[id];
         if (thread.state != State::IN_EXCHANGE) continue;
-        for (int lane = 0; lane < WARP; lane++) {
-            if (!(thread.mask >> lane & 1)) continue;
-            const int other = id / WARP * WARP + lane;
-            if (other >= count)
-                return "lane " + std::to_string(lane) + " is named in a mask, but the block is smaller";
-            if (threads[other].state == State::EXITED) return "a lane that has exited is named in a mask";
+        for (unsigned rest = thread.mask; rest; rest &= rest - 1) {
+            const int other = id / WARP * WARP + __builtin_ctz(rest);
+            if (other >= block->threads) return "a mask names lanes that the block does not have";
+            if (stacks->threads[other].state == State::EXITED)
+                return "a lane that has exited is named in a mask";
         }
     }
-    if (in_barrier && in_barrier + exited == count && exited)
+    if (in_barrier && in_barrier + exited == block->threads)
         return "threads have exited before a barrier of the block";
     return "the threads wait at different places and none can go on (deadlock)";
 }
 
-bool same_site(const Site& a, const Site& b) { return a.line == b.line && !std::strcmp(a.file, b.file); }
+bool same_site(const Site& a, const Site& b) {
+    return a.line == b.line && (a.file == b.file || !std::strcmp(a.file, b.file));
+}
+
+bool is_removed(const Site& site) {
+    Removed* removed = block->removed;
+    if (removed->line != site.line) return false;
+    const char* slash = std::strrchr(site.file, '/');
+    if (std::strcmp(slash ? slash + 1 : site.file, removed->file)) return false;
+    removed->passed++;
+    return true;
+}
 
 // Whether all lanes of a thread's mask wait where it does.
 bool complete(int id) {
-    const Thread& me = threads[id];
+    const Thread& me = stacks->threads[id];
     const int first = id / WARP * WARP;
+    const int last = first + WARP - 1 - __builtin_clz(me.mask);
+    if (last >= block->threads || stacks->threads[last].state != State::IN_EXCHANGE)
+        return false;  // soon told
     for (unsigned rest = me.mask; rest; rest &= rest - 1) {
-        const int other = first + __builtin_ctz(rest);
-        if (other >= count) return false;
-        const Thread& thread = threads[other];
-        if (thread.state != State::IN_EXCHANGE || thread.mask != me.mask || thread.rule != me.rule ||
-            !same_site(thread.site, me.site))
+        const Thread& other = stacks->threads[first + __builtin_ctz(rest)];
+        if (other.state != State::IN_EXCHANGE || other.mask != me.mask || other.rule != me.rule ||
+            !same_site(other.site, me.site))
             return false;
     }
     return true;
 }
 
+void make_ready(int id) {
+    stacks->threads[id].state = State::READY;
+    turns.add(id);
+}
+
+// Gives each lane its result and lets them go on.
 void finish_exchange(int id) {
-    const unsigned mask = threads[id].mask;
-    const int first = id / WARP * WARP;
+    const unsigned mask = stacks->threads[id].mask;
+    Thread* const lanes = stacks->threads + id / WARP * WARP;
     uint64_t values[WARP] = {};
     for (unsigned rest = mask; rest; rest &= rest - 1)
-        values[__builtin_ctz(rest)] = threads[first + __builtin_ctz(rest)].value;
+        values[__builtin_ctz(rest)] = lanes[__builtin_ctz(rest)].value;
     for (unsigned rest = mask; rest; rest &= rest - 1) {
-        Thread& thread = threads[first + __builtin_ctz(rest)];
-        thread.result = thread.rule({values, mask, __builtin_ctz(rest), thread.argument});
+        const int lane = __builtin_ctz(rest);
+        lanes[lane].result = lanes[lane].rule({values, mask, lane, lanes[lane].argument});
     }
-    for (unsigned rest = mask; rest; rest &= rest - 1) make_ready(first + __builtin_ctz(rest));
-    warp_generation[first + __builtin_ctz(mask)]++;
+    for (unsigned rest = mask; rest; rest &= rest - 1) make_ready(id / WARP * WARP + __builtin_ctz(rest));
 }
 
 // Lets the block's threads go on once all have come to one barrier.
 void finish_barrier() {
+    const Thread* const threads = stacks->threads;
     int ayes = 0;
-    for (int id = 0; id < count; id++) {
+    for (int id = 0; id < block->threads; id++) {
         if (!same_site(threads[id].site, threads[0].site) || threads[id].vote != threads[0].vote)
             fail("the threads of the block wait at different barriers");
         ayes += threads[id].predicate;
     }
     const Vote vote = threads[0].vote;
-    barrier_result = vote == Vote::COUNT ? ayes : vote == Vote::ANY ? ayes > 0 : ayes == count;
+    barrier_result = vote == Vote::COUNT ? ayes : vote == Vote::ANY ? ayes > 0 : ayes == block->threads;
     in_barrier = 0;
-    generation++;
-    for (int id = 0; id < count; id++) make_ready(id);
+    stacks->barriers++;
+    for (int id = 0; id < block->threads; id++) make_ready(id);
 }
 
-struct SharedMemory {
-    const unsigned char* anchor;  // something that lies in it
-    unsigned char* begin;
-    size_t size;
-};
-
-// The __shared__ variables of a library are its thread-local ones: one block of memory, found by an address in it.
-extern "C" int find_shared(dl_phdr_info* info, size_t, void* data) {
-    auto* range = static_cast<SharedMemory*>(data);
-    if (!info->dlpi_tls_data) return 0;
-    auto* begin = static_cast<unsigned char*>(info->dlpi_tls_data);
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const auto& header = info->dlpi_phdr[i];
-        if (header.p_type != PT_TLS || range->anchor < begin || range->anchor >= begin + header.p_memsz)
-            continue;
-        range->begin = begin;
-        range->size = header.p_memsz;
-        return 1;
-    }
-    return 0;
-}
-
-// Shared memory starts each block as NaN (all bits set), so that what nobody wrote spoils results.
-void spoil(unsigned char* begin, size_t size) {
-    for (volatile unsigned char* byte = begin; byte != begin + size; byte++) *byte = 0xff;
-}
-
-void spoil_shared_memory(const SharedMemory& range, size_t dynamic_bytes) {
-    const size_t words = range.size / 8;
-    for (size_t i = 0; i < words; i++) reinterpret_cast<volatile uint64_t*>(range.begin)[i] = ~0ull;
-    spoil(range.begin + 8 * words, range.size - 8 * words);
-    spoil(dynamic_memory.get(), dynamic_bytes);
-}
-
-void begin_block() {
+void begin(Stacks& on, const Block& what) {
+    stacks = &on;
+    block = &what;
     in_barrier = exited = 0;
-    ready_warps = 0;
-    for (int warp = 0; warp < WARP; warp++) ready_lanes[warp] = 0;
-    for (int id = 0; id < count; id++) {
-        if (!threads[id].entered) prepare_stack(threads[id]);
+    failed = false;
+    turns.begin(what.order, what.favoured_warp, what.seed);
+    enter_scheduler(on.own);
+    for (int id = 0; id < what.threads; id++) {
+        if (!on.threads[id].entered) prepare(on.threads[id]);
         make_ready(id);
     }
 }
 
-void run_block(Order order) {
-    begin_block();
-    for (int last = -1; !failed;) {
-        if (!ready_warps) {
-            if (exited == count) return;
-            error = reason();
-            failed = true;
-            break;
-        }
-        resume(last = pick(order, last));
-    }
-    error += "; " + block_name() + ":" + positions();
-    for (int id = 0; id < count; id++)
-        threads[id].entered = false;  // their stacks are in the middle of a kernel
-}
-
-std::vector<uint64_t> order_of_blocks(Order order, uint64_t blocks) {
-    std::vector<uint64_t> ids(blocks);
-    for (uint64_t i = 0; i < blocks; i++) ids[i] = order == Order::REVERSE ? blocks - 1 - i : i;
-    if (order != Order::RANDOM) return ids;
-    for (uint64_t i = blocks; i > 1; i--) std::swap(ids[i - 1], ids[random_number() % i]);
-    return ids;
-}
-
 }  // namespace
 
+std::string run_block(Stacks& on, const Block& what) {
+    begin(on, what);
+    release(&on.start);
+    while (!failed && turns.any()) resume(turns.next());
+    acquire(&on.end);
+    if (!failed && exited == what.threads) return "";
+    if (!failed) error = reason();
+    for (int id = 0; id < what.threads; id++)
+        on.threads[id].entered = false;  // they are in the middle of a kernel
+    return error + "; block (" + std::to_string(block_index.x) + ", " + std::to_string(block_index.y) +
+           "):" + positions();
+}
+
 void fail(const char* message) {
-    error = message;
-    error += " (thread " + std::to_string(current_id) + ")";
+    error = std::string(message) + " (thread " + std::to_string(current) + ")";
     failed = true;
     pause();
     __builtin_unreachable();
 }
 
+void fail_from_signal(const char* message) {
+    if (current < 0) return;
+    error = std::string(message) + " (thread " + std::to_string(current) + ")";
+    failed = true;
+    jump_to(scheduler_jump);
+}
+
 int block_barrier(Site site, Vote vote, bool predicate) {
-    Thread& me = *current;
+    if (vote == Vote::NONE && is_removed(site)) return 0;
+    Thread& me = stacks->threads[current];
     me.site = site;
     me.vote = vote;
     me.predicate = predicate;
     me.state = State::IN_BARRIER;
-    not_ready(current_id);
-    const unsigned now = generation;
-    release(&block_objects[now & 1]);
-    if (++in_barrier == count) finish_barrier();
+    turns.remove(current);
+    char* const order = &stacks->barrier[stacks->barriers & 1];
+    release(order);
+    if (++in_barrier == block->threads) finish_barrier();
     pause();
-    acquire(&block_objects[now & 1]);
+    acquire(order);
     return barrier_result;
 }
 
 uint64_t warp_exchange(Site site, unsigned mask, uint64_t value, Rule rule, uint64_t argument, bool orders) {
-    Thread& me = *current;
+    if (rule == rule_nothing && is_removed(site)) return 0;
+    Thread& me = stacks->threads[current];
     me.site = site;
     me.mask = mask;
     me.value = value;
@@ -405,55 +297,26 @@ uint64_t warp_exchange(Site site, unsigned mask, uint64_t value, Rule rule, uint
     if (!(mask >> lane_index() & 1))
         fail("a lane calls an operation of its warp with a mask that leaves it out");
     me.state = State::IN_EXCHANGE;
-    not_ready(current_id);
-    const int leader = current_id / WARP * WARP + __builtin_ctz(mask);
-    char* object = &warp_objects[leader][warp_generation[leader] & 1];
-    if (orders) release(object);
-    if (complete(current_id)) finish_exchange(current_id);
+    turns.remove(current);
+    const int leader = current / WARP * WARP + __builtin_ctz(mask);
+    char* const order = &stacks->exchange[leader][stacks->exchanges[leader] & 1];
+    if (orders) release(order);
+    if (complete(current)) {
+        finish_exchange(current);
+        stacks->exchanges[leader]++;
+    }
     pause();
-    if (orders) acquire(object);
+    if (orders) acquire(order);
     return me.result;
 }
 
-unsigned char* dynamic_shared_memory() { return dynamic_memory.get(); }
+unsigned char* dynamic_shared_memory() { return block->dynamic_memory; }
 
 void fence() {
-    release(&fence_object);
-    acquire(&fence_object);
+    release(&device_fence);
+    acquire(&device_fence);
 }
 
-int lane_index() { return current_id % WARP; }
+int lane_index() { return current % WARP; }
 
 }  // namespace emulation
-
-using namespace emulation;
-
-#define EXPORT extern "C" __attribute__((visibility("default")))
-
-// Runs a kernel; returns 0, or 1 with a text of at most `capacity` bytes about what went wrong. `anchor`: see SharedMemory.
-EXPORT int emulation_launch(void (*kernel)(const void*), const void* arguments, const unsigned char* anchor,
-                            int grid_x, int grid_y, int block, size_t shared_bytes, int thread_order,
-                            int block_order, uint64_t seed, char* text, size_t capacity) {
-    launch = {kernel, arguments};
-    count = block;
-    grid_size = {unsigned(grid_x), unsigned(grid_y), 1};
-    block_size = {unsigned(block), 1, 1};
-    random_state = seed;
-    failed = false;
-    SharedMemory range = {anchor, nullptr, 0};
-    dl_iterate_phdr(find_shared, &range);
-    dynamic_memory.reset(new unsigned char[shared_bytes]);
-    enter_scheduler(main_mark);
-    for (uint64_t id : order_of_blocks(Order(block_order), uint64_t(grid_x) * uint64_t(grid_y))) {
-        block_index = {unsigned(id % uint64_t(grid_x)), unsigned(id / uint64_t(grid_x)), 0};
-        favoured_warp = int((seed + id) % uint64_t(warps()));
-        spoil_shared_memory(range, shared_bytes);
-        release(&start_object);
-        run_block(Order(thread_order));
-        acquire(&end_object);
-        if (failed) break;
-    }
-    if (!failed) return 0;
-    std::snprintf(text, capacity, "%s", error.c_str());
-    return 1;
-}
