@@ -52,6 +52,7 @@ TYPED_TOOLS = [
     "tools/check.py",
     "tools/library_file.py",
     "tools/wheels.py",
+    "tools/cuda_resources.py",
     "tools/smoke.py",
     "tools/build_extension",
     "tools/build_wheels",

@@ -12,9 +12,9 @@
 //
 // The maps lie channel by channel, [3, 3, H, W], so that a warp reads and writes whole sectors.
 // A pixel costs, in float and without what the caches serve again: 33 bytes in and 40 out (36 of them maps) in
-// photometric_tiles, 65 in and 12 out in photometric_gradient, so 150 bytes in all; 33 in and 16 out in photometric_pixels. Its
-// arithmetic: 3 x 170 operations and 11.5 powers (the span is 1.9 times the tile), then 3 x 120 and 6. The powers are why
-// positive_power in scalar.h is made of the units that a card has for exponents.
+// photometric_tiles, 65 in and 12 out in photometric_gradient, so 150 bytes in all; 33 in and 16 out in photometric_pixels.
+// The blurs take 3 x 270 and 3 x 180 flop (ssim.cu), encoding 11.5 powers (the span is 1.9 times the tile) and 6, some 12
+// instructions each: 1600 flop in all. At 4.8 TB/s and 67 TFLOP/s: 31 ps for the bytes, 24 ps for the arithmetic.
 //
 // Sources: window.h; Kerbl et al. 2023, 3D Gaussian Splatting, eq. 7; Mallick et al. 2024, "Taming 3DGS".
 #include "../include/color.h"
@@ -97,26 +97,21 @@ SPLAT_DEVICE void photometric_tiles(const PhotometricArgs<T>& args) {
     T figures[FIGURES] = {};
     compare_alphas(args, tile, figures);
     for (int channel = 0; channel < CHANNELS; ++channel) {
-        if (channel > 0) __syncthreads();  // the last channel has been used
-        stage<2>(tile, args.height, args.width, cells, [&](int32_t row, int32_t column, T* planes) {
+        const auto load = [&](int32_t row, int32_t column, T* planes) {
             const auto compared = Compared<T>::at(args, int64_t(row) * args.width + column, channel);
             planes[0] = compared.drawn;
             planes[1] = compared.wanted;
             if (tile.holds(row, column)) compared.add_to(figures);
-        });
-        __syncthreads();
-        blur_along<2, MOST_FIELDS>(cells, moment_fields<T>);
-        __syncthreads();
-        blur_down<MOST_FIELDS>(cells, [&](int down, int along, const T* fields) {
-            const int32_t row = tile.row + down, column = tile.column + along;
-            if (row >= args.height || column >= args.width) return;
+        };
+        const auto use = [&](int32_t row, int32_t column, const T* fields) {
             SsimGradient<T> gradient;
             figures[FIGURE_SSIM] += ssim_at(SsimMoments<T>{fields[0], fields[1], fields[2], fields[3]},
                                             T(SSIM_K1 * SSIM_K1), T(SSIM_K2 * SSIM_K2), gradient);
             if (args.maps)
                 write_maps(gradient, CHANNELS * plane,
                            args.maps + channel * plane + int64_t(row) * args.width + column);
-        });
+        };
+        blur<2, MOST_FIELDS>(tile, args.height, args.width, cells, load, moment_fields<T>, use);
     }
     write_block_sums<WINDOW_BLOCK>(figures, Tile::number(), args.sums);
 }
@@ -127,21 +122,15 @@ SPLAT_DEVICE void photometric_gradient(const PhotometricArgs<T>& args) {
     const Tile tile = Tile::of_block();
     const int64_t plane = int64_t(args.height) * args.width;
     for (int channel = 0; channel < CHANNELS; ++channel) {
-        if (channel > 0) __syncthreads();  // the last channel has been used
-        stage_maps(tile, args.height, args.width, args.maps + channel * plane, CHANNELS * plane, cells);
-        __syncthreads();
-        blur_along<3, 3>(cells, same_fields<T>);
-        __syncthreads();
-        blur_down<3>(cells, [&](int down, int along, const T* fields) {
-            const int32_t row = tile.row + down, column = tile.column + along;
-            if (row >= args.height || column >= args.width) return;
+        const auto use = [&](int32_t row, int32_t column, const T* fields) {
             const int64_t pixel = int64_t(row) * args.width + column;
             const auto compared = Compared<T>::at(args, pixel, channel);
             const T similarity = ssim_image_gradient(compared.drawn, compared.wanted,
                                                      SsimGradient<T>{fields[0], fields[1], fields[2]});
             args.v_image[pixel * CHANNELS + channel] =
                 image_gradient(args, compared, pixel, channel, similarity);
-        });
+        };
+        blur_maps(tile, args.height, args.width, args.maps + channel * plane, CHANNELS * plane, cells, use);
     }
 }
 

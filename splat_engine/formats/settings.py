@@ -287,6 +287,12 @@ class DensifySettings:
     prune_size: float = setting(
         0.5, "Prune Size", "Splats larger than this share of the scene's extent are removed.", minimum=0
     )
+    sort_interval: int = setting(
+        0,
+        "Sort Interval",
+        "Every how many-th change of the splats' number also sorts them in memory by their place in space; 0: never.",
+        minimum=0,
+    )
     reset_interval: int = setting(
         0, "Reset Interval", "Steps between two opacity resets; 0: none.", unit="steps", minimum=0
     )

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from splat_engine.ops.adam import adam_step
+from tests.cuda import splat_scenario
 
 
 @dataclass(frozen=True)
@@ -40,5 +41,8 @@ def adam() -> dict[str, Tensor]:
     return {"parameter": parameter, "first": first, "second": second}
 
 
-SCENARIOS: dict[str, Scenario] = {"adam": Scenario(("adam",), adam)}
+SCENARIOS: dict[str, Scenario] = {
+    "adam": Scenario(("adam",), adam),
+    "splats": Scenario(("project", "sh", "update", "relocate"), splat_scenario.run),
+}
 """Name to scenario."""
