@@ -9,6 +9,7 @@ under the thread sanitizer, which tells of two threads that touch the same memor
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys

@@ -17,6 +17,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+PYTHONPATH = os.pathsep.join((str(ROOT), str(ROOT / "tests" / "engine")))
+"""For processes that tests start: what pyproject.toml gives pytest."""
 FOLDER = ROOT / "build" / "cuda_emulation"
 SANITIZER_VARIABLE = "SPLAT_EMULATION_SANITIZER"
 """Environment variable: "address" or "thread" where this process runs under that sanitizer (tools/test_sanitizers)."""
@@ -110,6 +112,12 @@ def build_kernels(source: Path, variant: Variant | None = None) -> Path:
     flags = [*COMMON, *KERNEL, *variant.both, *variant.kernel, *SHARED]
     command = ["-include", str(header), "-x", "c++", str(source), "-x", "none", str(scheduler)]
     return _built(source.stem, variant, [*closure(source), *closure(header)], [*flags, *command])
+
+
+def kernels_in(library: Path) -> set[str]:
+    """The names of a library's kernels, without their number types."""
+    listed = subprocess.run(["nm", "-D", str(library)], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r" T emulated_(\w+)_f(?:32|64)$", listed, re.MULTILINE))
 
 
 @cache

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.cuda.emulation.build import ROOT, SANITIZER_VARIABLE
+from tests.cuda.emulation.build import PYTHONPATH, ROOT, SANITIZER_VARIABLE
 
 RUNTIMES = {"address": "libasan.so", "thread": "libtsan.so"}
 # Every report counts, also the second of an address. LeakSanitizer would tell of Python's own memory.
@@ -65,7 +65,7 @@ def _runtime(sanitizer: str) -> Path:
 def run(sanitizer: str, arguments: list[str]) -> Outcome:
     """Runs Python with arguments to its end, under "address" or "thread"."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), SANITIZER_VARIABLE: sanitizer}
+        environment = {**os.environ, "PYTHONPATH": PYTHONPATH, SANITIZER_VARIABLE: sanitizer}
         environment |= {"OMP_NUM_THREADS": "1", "PYTHONMALLOC": "malloc"}
         environment |= {name: f"{value}:log_path={folder}/report" for name, value in OPTIONS.items()}
         # addresses that do not change: the thread sanitizer needs certain ones free
