@@ -56,6 +56,7 @@ class FitRequest:
         resume: Go on from the run's checkpoint.
         version: Of the program, for the records.
         place: Where the fit is.
+        notes: Warnings from before the run began.
     """
 
     capture: Path
@@ -64,6 +65,7 @@ class FitRequest:
     resume: bool = False
     version: str = ""
     place: Place = CPU
+    notes: tuple[str, ...] = ()
 
 
 def run_fit(request: FitRequest, emit: Callable[[Event], None], commands: CommandSource) -> events.Finished:
@@ -119,7 +121,7 @@ class _FitRun:
     def begin(self) -> None:
         """Reads everything; leaves an old run untouched if something is wrong with the input."""
         capture = read_capture(self.request.capture)
-        for note in capture.notes:
+        for note in (*self.request.notes, *capture.notes):
             self.warn(note)
         checkpoint = load_checkpoint(self.run.checkpoint) if self.request.resume else None
         self.images = self._images(capture, "train")

@@ -86,7 +86,8 @@ def _is_installed(name: str) -> bool:
 
 
 def _run(command: list[str], seconds: float) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_WAIT_POLICY": "PASSIVE"}
+    places = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": places, "OMP_WAIT_POLICY": "PASSIVE"}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds)
 
 
