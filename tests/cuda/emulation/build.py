@@ -129,6 +129,12 @@ def build_scheduler(variant: Variant) -> Path:
     return _built("scheduler", variant, inputs, [*flags, *map(str, files)])
 
 
+def build_report_hook() -> Path:
+    """Compiles report_hook.cpp; returns the library."""
+    source = HERE / "report_hook.cpp"
+    return _built("report_hook", VARIANTS["plain"], [source], [*COMMON, *SHARED, str(source)])
+
+
 def _built(name: str, variant: Variant, inputs: list[Path], arguments: list[str]) -> Path:
     """Runs g++ unless its result for the same inputs and arguments is there."""
     digest = hashlib.sha256("\0".join(arguments).encode())
