@@ -23,6 +23,7 @@ from splat_engine.fit.checkpoint import load_checkpoint, save_checkpoint
 from splat_engine.fit.commands import CommandSource, Interrupt, ParentGone, Unreadable
 from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.losses import loss_space_of
 from splat_engine.fit.metrics import ViewScore, mean_scores, score_views
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.pictures import draw_view, rgba8, write_png
@@ -159,8 +160,11 @@ class _FitRun:
             self._seconds_before = float(checkpoint["seconds"])
             if checkpoint["capture"] != str(capture.root.resolve()):
                 self.warn(f"The checkpoint was made with another capture: {checkpoint['capture']}.")
+        settings = replace(
+            self.settings, fit=replace(fit, loss_space=loss_space_of(capture.info, self.images.views, fit))
+        )
         trainer = Trainer(
-            self.settings, self.images, state, extent=extent, warn=self.warn, backend=self.request.backend
+            settings, self.images, state, extent=extent, warn=self.warn, backend=self.request.backend
         )
         if checkpoint is not None:
             trainer.load_state_dict(checkpoint["trainer"])
