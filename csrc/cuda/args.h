@@ -194,7 +194,7 @@ struct PhotometricArgs {
     int32_t height;
     int32_t width;
     int32_t encode;
-    int32_t reserved;
+    int32_t linear;
     T by_sign;        // weight of L1 / numbers: the gradient of |difference|, but for its sign
     T by_difference;  // 2 weight of the squared error / numbers
     T by_ssim;        // -weight of SSIM / numbers

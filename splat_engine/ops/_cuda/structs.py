@@ -108,7 +108,7 @@ _PHOTOMETRIC: Fields = [
     ("height", "i32"),
     ("width", "i32"),
     ("encode", "i32"),
-    ("reserved", "i32"),
+    ("linear", "i32"),
     ("by_sign", "scalar"),
     ("by_difference", "scalar"),
     ("by_ssim", "scalar"),
