@@ -11,6 +11,8 @@
 #include "../include/scalar.h"
 
 #define SPLAT_DEVICE __device__ __forceinline__
+// Compiled once: whoever calls it with the same numbers gets the same bits, however the compiler contracts sums elsewhere.
+#define SPLAT_DEVICE_CALL __device__ __noinline__
 
 // The emulation registers each entry point with this hook; a card's compiler needs nothing.
 #ifndef SPLAT_REGISTER_KERNEL
@@ -51,8 +53,11 @@ struct Lane {
     using Scalar = T;
     using Mask = bool;
     static SPLAT_DEVICE T broadcast(T x) { return x; }
-    static SPLAT_DEVICE T min(T a, T b) { return b < a ? b : a; }
-    static SPLAT_DEVICE T max(T a, T b) { return a < b ? b : a; }
+    // The other operand where one is NaN: one instruction on a card.
+    static SPLAT_DEVICE float min(float a, float b) { return ::fminf(a, b); }
+    static SPLAT_DEVICE double min(double a, double b) { return ::fmin(a, b); }
+    static SPLAT_DEVICE float max(float a, float b) { return ::fmaxf(a, b); }
+    static SPLAT_DEVICE double max(double a, double b) { return ::fmax(a, b); }
     static SPLAT_DEVICE T select(bool condition, T yes, T no) { return condition ? yes : no; }
     static SPLAT_DEVICE T zero_unless(bool condition, T value) { return condition ? value : T(0); }
     static SPLAT_DEVICE T negative_magnitude(T x) { return x < T(0) ? x : -x; }
@@ -60,7 +65,11 @@ struct Lane {
     static SPLAT_DEVICE double sqrt(double x) { return ::sqrt(x); }
     static SPLAT_DEVICE float exp2(float x) { return ::exp2f(x); }
     static SPLAT_DEVICE double exp2(double x) { return ::exp2(x); }
-    static SPLAT_DEVICE T reciprocal(T x) { return T(1) / x; }
+    static SPLAT_DEVICE float log2(float x) { return ::log2f(x); }
+    static SPLAT_DEVICE double log2(double x) { return ::log2(x); }
+    // Within 2 units in the last place for 1e-30 < |x| < 1e30, without the branch of an exact division.
+    static SPLAT_DEVICE float reciprocal(float x) { return __fdividef(1.0f, x); }
+    static SPLAT_DEVICE double reciprocal(double x) { return 1.0 / x; }
 };
 
 // Sum over the warp, valid in lane 0. All lanes take part.

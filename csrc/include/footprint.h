@@ -100,6 +100,46 @@ SPLAT_FN TouchedCells<M> touched_cells(const RowCover<typename M::Scalar>& splat
     return {M::min(M::max(before, V{}), columns), M::max(M::min(upto, columns), V{}), low <= high};
 }
 
+// What the test of an ellipse against rectangles asks for.
+template <class M>
+struct RectangleTest {
+    typename M::V pad;       // px that rounding can shift
+    typename M::V dx_by_dy;  // slope of the line where u^2 + v^2 is least for a given dy
+    typename M::V dy_by_dx;  // and for a given dx
+};
+
+template <class M>
+SPLAT_FN RectangleTest<M> rectangle_test(typename M::V mean_x, typename M::V mean_y,
+                                         const ConicFactor<typename M::V>& factor,
+                                         typename M::V log2_opacity) {
+    using V = typename M::V;
+    const Extent<M> extent = splat_extent<M>(mean_x, mean_y, factor, log2_opacity);
+    const V slope_squared = factor.u_y * factor.u_y + factor.v_y * factor.v_y;
+    return {M::max(extent.pad_x, extent.pad_y), -factor.u_y / factor.u_x,
+            -factor.u_x * factor.u_y / slope_squared};
+}
+
+// Whether an ellipse touches the rectangle [left, right] x [top, bottom], relative to its mean. u^2 + v^2 is convex, so on the
+// way from its least point in the rectangle to the mean it falls: that point lies on a side that faces the mean, and it is
+// the least one of that side. Two sides at most face the mean; where none does, both candidates are the mean itself.
+template <class M>
+SPLAT_FN typename M::Mask touches_rectangle(const RectangleTest<M>& test,
+                                            const ConicFactor<typename M::V>& factor,
+                                            typename M::V reach_squared, typename M::V left,
+                                            typename M::V right, typename M::V top, typename M::V bottom) {
+    using V = typename M::V;
+    left = left - test.pad;
+    right = right + test.pad;
+    top = top - test.pad;
+    bottom = bottom + test.pad;
+    const V near_x = M::min(M::max(V{}, left), right), near_y = M::min(M::max(V{}, top), bottom);
+    const V beside_y = M::min(M::max(test.dy_by_dx * near_x, top), bottom);
+    const V beside_x = M::min(M::max(test.dx_by_dy * near_y, left), right);
+    const V u0 = factor.u_x * near_x + factor.u_y * beside_y, v0 = factor.v_y * beside_y;
+    const V u1 = factor.u_x * beside_x + factor.u_y * near_y, v1 = factor.v_y * near_y;
+    return M::min(u0 * u0 + v0 * v0, u1 * u1 + v1 * v1) <= reach_squared;
+}
+
 // Derivative sums of one splat over pixels, one line of a gradient buffer. With q = ln alpha and g = dL/dq of a pixel,
 // dL/du = -2 ln2 g u and dL/dv = -2 ln2 g v: hence these sums. The last two are of absolute values: g u, and u_y g u + v_y g v.
 enum RasterSum {

@@ -1,7 +1,8 @@
 """One view of a training step: draw it, compare it, and what the comparison says about each splat on the screen.
 
-The backend "cpu" goes forward and backward through a few native calls and leaves autograd to the losses of depth and
-normals, which torch makes; "reference" is autograd all the way. tests/engine/test_fit_gradients.py holds them together.
+The backends "cpu" and "cuda" go forward and backward through a few calls and leave autograd to the losses of depth and
+normals, which torch makes; "reference" is autograd all the way. tests/engine/test_fit_gradients.py and
+tests/cuda/test_fit.py hold them together.
 """
 
 from __future__ import annotations
@@ -65,11 +66,11 @@ def compare_view(
         settings: The weights.
         extent: The scene's, scene units.
         geometry_share: Factor on the depth and normal losses, 0 to 1.
-        backend: "cpu" or "reference".
+        backend: "cpu", "cuda" or "reference".
     """
     with_depth, with_normals = settings.depth_weight > 0, settings.normal_weight > 0
     camera = (view.viewmat, view.intrinsics, view.camera, formation)
-    if backend != "cpu":
+    if backend == "reference":
         screen = screen_leaves(
             state.params, *camera, with_depth=with_depth, with_normals=with_normals, backend=backend
         )
@@ -78,8 +79,8 @@ def compare_view(
         loss, squared = fit_loss(drawn, view, background, formation, settings, **options)  # type: ignore[arg-type]
         return Comparison(loss.detach(), squared, screen_gradients(loss, screen), screen.projected.radii)
     with torch.no_grad():
-        screen = to_screen(state.params, *camera, with_normals=with_normals)
-    return _compare_screen(screen, view, background, formation, settings, extent, geometry_share)
+        screen = to_screen(state.params, *camera, with_normals=with_normals, backend=backend)
+    return _compare_screen(screen, view, background, formation, settings, extent, geometry_share, backend)
 
 
 def _compare_screen(
@@ -90,6 +91,7 @@ def _compare_screen(
     settings: FitSettings,
     extent: float,
     geometry_share: float,
+    backend: str,
 ) -> Comparison:
     projected, with_depth = screen.projected, settings.depth_weight > 0
     features, backdrop = feature_stack(screen, background, with_depth=with_depth)
@@ -102,6 +104,7 @@ def _compare_screen(
         view.camera.width,
         view.camera.height,
         backdrop,
+        backend=backend,
     )
     color_only = features is screen.colors
     photometric, v_image, v_alpha = photometric_loss_and_gradients(
@@ -111,6 +114,7 @@ def _compare_screen(
         view.alpha,
         background,
         **photometric_options(view, formation, settings),
+        backend=backend,
     )
     loss = photometric.loss
     if not color_only:

@@ -89,6 +89,30 @@ class Views(Protocol):
         """Returns a view with its pixels."""
 
 
+@dataclass(frozen=True)
+class ViewList:
+    """Views in memory.
+
+    Attributes:
+        views: All of them, on one device.
+    """
+
+    views: Sequence[ViewTensors]
+
+    @property
+    def cameras(self) -> Sequence[Camera]:
+        """Of all views."""
+        return [view.camera for view in self.views]
+
+    def __len__(self) -> int:
+        """Returns the number of views."""
+        return len(self.views)
+
+    def __getitem__(self, number: int) -> ViewTensors:
+        """Returns a view."""
+        return self.views[number]
+
+
 def mapped(view: ViewTensors, change: Callable[[Tensor], Tensor]) -> ViewTensors:
     """Returns a view with every tensor changed, those of the camera too."""
     changed: dict[str, Any] = {

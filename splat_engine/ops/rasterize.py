@@ -11,8 +11,12 @@ from torch.autograd.function import once_differentiable
 from splat_engine import native
 from splat_engine.native.rasterize import MAX_CHANNELS, RasterContext
 from splat_engine.ops import checks
-from splat_engine.ops.memory import address, apply, check_on_cpu, contiguous
+from splat_engine.ops._cuda import rasterize as cuda
+from splat_engine.ops.memory import address, apply, check_place, contiguous
 from splat_engine.ops.reference import rasterize as reference
+
+Context = RasterContext | cuda.Saved
+"""What a backend's forward keeps for its backward."""
 
 
 def rasterize(
@@ -41,7 +45,7 @@ def rasterize(
         width: px.
         height: px.
         background: [C], or None for zero.
-        backend: "cpu" (csrc/cpu) or "reference" (plain torch, N x pixels).
+        backend: "cpu" (csrc/cpu), "cuda" (csrc/cuda) or "reference" (plain torch, N x pixels).
 
     Returns:
         image [height, width, C] = sum of features x alpha x transmittance + last transmittance x background, and
@@ -53,7 +57,7 @@ def rasterize(
 
     Raises:
         ValueError: a shape, type or size is not as above.
-        UserError: the native library is missing or has no memory.
+        UserError: the native library is missing or has no memory, or the kernels cannot be had for this card.
 
     Source: Kerbl et al. 2023, "3D Gaussian Splatting", section 4; numeric conventions in DESIGN.md.
     """
@@ -62,7 +66,9 @@ def rasterize(
     arguments = (means2d, conics, opacities, features, depths)
     if backend == "reference":
         return reference.rasterize(*arguments, width, height, background)
-    check_on_cpu(means2d)
+    check_place(backend, means2d)
+    inputs = (means2d, conics, opacities, features, background)
+    save = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
     # More features than one native call holds: in groups. Their gradients add up, since the loss is linear in each group.
     images = []
     first_alpha: Tensor | None = None
@@ -78,6 +84,8 @@ def rasterize(
             width,
             height,
             None if background is None else background[group],
+            backend,
+            save,
         )
         images.append(image)
         first_alpha = alpha if first_alpha is None else first_alpha
@@ -114,8 +122,8 @@ class RasterPass:
     """``rasterize`` for a caller that goes backward by itself, without autograd: a training step.
 
     Args:
-        means2d, conics, opacities, features, depths, width, height, background: as ``rasterize`` takes them, with at
-            most MAX_CHANNELS features, on the CPU.
+        means2d, conics, opacities, features, depths, width, height, background, backend: as ``rasterize`` takes them, with
+            at most MAX_CHANNELS features.
 
     Attributes:
         image: [height, width, C].
@@ -123,6 +131,7 @@ class RasterPass:
 
     Raises:
         ValueError: a shape, type or size is not as ``rasterize`` wants it.
+        UserError: as ``rasterize`` raises it.
     """
 
     def __init__(
@@ -135,19 +144,39 @@ class RasterPass:
         width: int,
         height: int,
         background: Tensor | None = None,
+        *,
+        backend: str = "cpu",
     ) -> None:
         _check(means2d, conics, opacities, features, depths, width, height, background)
-        check_on_cpu(means2d)
+        checks.check_backend(backend)
         if features.shape[1] > MAX_CHANNELS:
             raise ValueError(f"features: expected at most {MAX_CHANNELS} channels, got {features.shape[1]}")
+        self._backend = backend
         self._inputs = [tensor.detach().contiguous() for tensor in (means2d, conics, opacities, features)]
+        self._depths = depths.detach().contiguous()
         self._background = None if background is None else background.detach().contiguous()
-        self.image, self.alpha, self._context = _forward(
-            self._inputs, depths.detach().contiguous(), self._background, width, height
-        )
+        self._context: Context | None = None
+        place = (self._inputs, self._depths, self._background, width, height)
+        if backend == "reference":
+            with torch.no_grad():
+                self.image, self.alpha = reference.rasterize(
+                    means2d, conics, opacities, features, depths, width, height, background
+                )
+        else:
+            check_place(backend, means2d)
+            self.image, self.alpha, self._context = _forward(backend, *place, save=True)
 
-    def backward(self, v_image: Tensor, v_alpha: Tensor | None) -> list[Tensor]:
-        """Returns the gradients of means2d, conics, opacities and features from those of the image and of alpha.
+    def backward(self, v_image: Tensor, v_alpha: Tensor | None, *, absolute: bool = False) -> list[Tensor]:
+        """Goes backward from the gradients of the image and of alpha.
+
+        Args:
+            v_image: [height, width, C].
+            v_alpha: [height, width], or None for zero.
+            absolute: whether to make absolute gradients, too: sums over pixels of |dL/dmeans2d|, each component by itself.
+                They do not cancel where pixels pull a centre in different directions (Ye et al. 2024, "AbsGS").
+
+        Returns:
+            The gradients of means2d, conics, opacities and features; with ``absolute`` a fifth tensor [N, 2].
 
         Raises:
             ValueError: a gradient has another shape or type than what it belongs to.
@@ -155,12 +184,17 @@ class RasterPass:
         checks.check_tensor("v_image", v_image, tuple(self.image.shape), self.image)
         if v_alpha is not None:
             checks.check_tensor("v_alpha", v_alpha, tuple(self.alpha.shape), self.alpha)
-        saved = (self._inputs, self._background, self.image, self.alpha)
-        return _backward(*saved, self._context, v_image.contiguous(), contiguous(v_alpha), None)
+        cotangents = (v_image.contiguous(), contiguous(v_alpha))
+        if self._backend == "reference":
+            return reference.gradients(
+                self._inputs, self._depths, self._background, *cotangents, absolute=absolute
+            )
+        saved = (self._inputs, self._background, self.image, self.alpha, self._context)
+        return _backward(self._backend, *saved, *cotangents, None, absolute=absolute)
 
 
 class _Rasterize(torch.autograd.Function):
-    """The native forward and its hand-derived backward."""
+    """A backend's forward and its hand-derived backward."""
 
     @staticmethod
     def forward(
@@ -173,12 +207,15 @@ class _Rasterize(torch.autograd.Function):
         width: int,
         height: int,
         background: Tensor | None,
+        backend: str,
+        save: bool,
     ) -> tuple[Tensor, Tensor]:
         inputs = [tensor.detach().contiguous() for tensor in (means2d, conics, opacities, features)]
         backdrop = None if background is None else background.detach().contiguous()
-        image, alpha, context = _forward(inputs, depths.detach().contiguous(), backdrop, width, height)
+        place = (inputs, depths.detach().contiguous(), backdrop, width, height)
+        image, alpha, ctx.context = _forward(backend, *place, save=save)
         ctx.save_for_backward(*inputs, backdrop, image, alpha)
-        ctx.context = context
+        ctx.backend = backend
         ctx.set_materialize_grads(False)
         return image, alpha
 
@@ -188,16 +225,24 @@ class _Rasterize(torch.autograd.Function):
         *inputs, backdrop, image, alpha = ctx.saved_tensors
         v_image = torch.zeros_like(image) if v_image is None else v_image.contiguous()
         v_background = torch.empty_like(backdrop) if ctx.needs_input_grad[7] else None
-        v_inputs = _backward(
-            inputs, backdrop, image, alpha, ctx.context, v_image, contiguous(v_alpha), v_background
-        )
-        return (*v_inputs, None, None, None, v_background)
+        saved = (inputs, backdrop, image, alpha, ctx.context)
+        v_inputs = _backward(ctx.backend, *saved, v_image, contiguous(v_alpha), v_background)
+        return (*v_inputs, None, None, None, v_background, None, None)
 
 
 def _forward(
-    inputs: list[Tensor], depths: Tensor, background: Tensor | None, width: int, height: int
-) -> tuple[Tensor, Tensor, RasterContext]:
-    """The native forward of contiguous means2d, conics, opacities, features: image, alpha, and what backward needs."""
+    backend: str,
+    inputs: list[Tensor],
+    depths: Tensor,
+    background: Tensor | None,
+    width: int,
+    height: int,
+    *,
+    save: bool,
+) -> tuple[Tensor, Tensor, Context | None]:
+    """The forward of contiguous means2d, conics, opacities, features: image, alpha, and what backward needs."""
+    if backend == "cuda":
+        return cuda.forward(inputs, depths, background, width, height, save=save)
     image = depths.new_empty(height, width, inputs[3].shape[1])
     alpha = depths.new_empty(height, width)
     context = RasterContext()
@@ -209,17 +254,28 @@ def _forward(
 
 
 def _backward(
+    backend: str,
     inputs: list[Tensor],
     background: Tensor | None,
     image: Tensor,
     alpha: Tensor,
-    context: RasterContext,
+    context: Context | None,
     v_image: Tensor,
     v_alpha: Tensor | None,
     v_background: Tensor | None,
+    *,
+    absolute: bool = False,
 ) -> list[Tensor]:
-    """The native backward: gradients of ``inputs``; ``v_background`` is filled where it is given."""
+    """Gradients of ``inputs``, and the absolute ones if asked for; ``v_background`` is filled where it is given."""
+    if backend == "cuda":
+        assert isinstance(context, cuda.Saved)
+        if v_background is not None:
+            v_background.copy_((v_image * (1 - alpha)[..., None]).sum((0, 1), dtype=torch.float64))
+        return cuda.backward(inputs, image, alpha, context, v_image, v_alpha, absolute=absolute)
+    assert isinstance(context, RasterContext)
     v_inputs = [torch.empty_like(tensor) for tensor in inputs]
+    if absolute:
+        v_inputs.append(torch.empty_like(inputs[0]))
     native.call(
         "rasterize_bwd",
         checks.scalar_name(image.dtype),
@@ -231,6 +287,7 @@ def _backward(
         v_opacities=v_inputs[2].data_ptr(),
         v_features=v_inputs[3].data_ptr(),
         v_background=address(v_background),
+        v_abs_means2d=address(v_inputs[4]) if absolute else 0,
         **_fields(inputs, background, image, alpha),
     )
     return v_inputs

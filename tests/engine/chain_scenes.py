@@ -65,7 +65,7 @@ def draw(inputs: dict[str, Tensor], model: str, formation: str, backend: str = "
     )
     assert projected.normals is not None
     features = torch.cat((colors, projected.depths[:, None], projected.normals), dim=1)
-    background = torch.tensor([0.2, 0.3, 0.4, 0.0, 0.0, 0.0, 0.0], dtype=features.dtype)
+    background = features.new_tensor([0.2, 0.3, 0.4, 0.0, 0.0, 0.0, 0.0])
     image, alpha = rasterize(
         projected.means2d,
         projected.conics,

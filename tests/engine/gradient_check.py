@@ -63,7 +63,7 @@ def weighted_sum(tensors: tuple[Tensor, ...], seed: int = 7) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     total = tensors[0].new_zeros(())
     for tensor in tensors:
-        weights = torch.randn(tensor.shape, generator=generator, dtype=torch.float64).to(tensor.dtype)
+        weights = torch.randn(tensor.shape, generator=generator, dtype=torch.float64).to(tensor)
         total = total + (tensor * weights).sum()
     return total
 

@@ -67,9 +67,11 @@ def scene(
     }
 
 
-def cast(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
-    """The same tensors in another type."""
-    return {name: tensor.to(dtype) for name, tensor in tensors.items()}
+def cast(
+    tensors: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device | None = None
+) -> dict[str, Tensor]:
+    """The same tensors in another type, and perhaps elsewhere."""
+    return {name: tensor.to(device, dtype) for name, tensor in tensors.items()}
 
 
 def render(tensors: Mapping[str, Tensor], width: int, height: int, backend: str = "cpu") -> Rendered:
@@ -82,7 +84,7 @@ def render(tensors: Mapping[str, Tensor], width: int, height: int, backend: str 
     leaves["background"] = background
     generator = torch.Generator().manual_seed(99)
     v_image, v_alpha = (
-        torch.randn(tensor.shape, generator=generator, dtype=torch.float64).to(tensor.dtype)
+        torch.randn(tensor.shape, generator=generator, dtype=torch.float64).to(tensor)
         for tensor in (image, alpha)
     )
     gradients = torch.autograd.grad(

@@ -68,6 +68,14 @@ def test_no_file_of_native_tests_is_forgotten(tool: ModuleType) -> None:
         assert f"def {function}" in (ROOT / file).read_text(encoding="utf-8")
 
 
+def test_no_file_of_emulated_tests_is_forgotten(tool: ModuleType) -> None:
+    """All of tests/cuda runs but the files that are named, which exist; more than one is left."""
+    files = {path.name for path in (ROOT / "tests" / "cuda").glob("test_*.py")}
+    assert files > tool.UNEMULATED_TESTS
+    assert {Path(name).name for name in tool.emulated_tests()} == files - tool.UNEMULATED_TESTS
+    assert "tests/cuda/test_adam.py" in tool.emulated_tests()
+
+
 def test_leaks_of_python_are_no_report(tool: ModuleType, tmp_path: Path) -> None:
     """Of leaks only those allocated in csrc count; every other report counts, from whatever process."""
     (tmp_path / "report.1").write_text(PYTHONS_LEAK)

@@ -37,14 +37,16 @@ class BenchInput:
     image_cotangent: NDArray[np.float32]
 
 
-def make_input(count: int, size_px: int, seed: int = 1234) -> BenchInput:
+def make_input(count: int, size_px: int, seed: int = 1234, *, height_px: int | None = None) -> BenchInput:
     """Makes an input of any size; the standard ones are ``make_input(*CASES[name])``.
 
     Args:
         count: Number of splats.
-        size_px: Width and height of the image.
+        size_px: Width of the image, and its height if that is not given.
         seed: Seed of numpy's default generator.
+        height_px: Height of the image.
     """
+    height_px = size_px if height_px is None else height_px
     random = np.random.default_rng(seed)
     directions = random.normal(size=(count, 3))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
@@ -56,18 +58,19 @@ def make_input(count: int, size_px: int, seed: int = 1234) -> BenchInput:
     sh = np.zeros((count, 16, 3))
     sh[:, 0] = (random.uniform(size=(count, 3)) - 0.5) / SH_C0
     sh[:, 1:] = 0.1 * random.normal(size=(count, 15, 3))
-    cotangent = random.normal(size=(size_px, size_px, 3)) / (size_px * size_px * 3)
+    cotangent = random.normal(size=(height_px, size_px, 3)) / (height_px * size_px * 3)
     splats = Splats(_single(means), _single(log_scales), _single(quats), _single(opacity_logits), _single(sh))
-    return BenchInput(splats, camera_of(size_px), _single(cotangent))
+    return BenchInput(splats, camera_of(size_px, height_px), _single(cotangent))
 
 
 def _single(array: NDArray[np.float64]) -> NDArray[np.float32]:
     return array.astype(np.float32)
 
 
-def camera_of(size_px: int) -> Camera:
-    """Returns the camera of an input, for a square image of ``size_px``."""
+def camera_of(size_px: int, height_px: int | None = None) -> Camera:
+    """Returns the camera of an input: ``size_px`` wide, and as high if nothing else is said."""
+    height_px = size_px if height_px is None else height_px
     focal_px = size_px / 2 / math.tan(FIELD_OF_VIEW_RAD / 2)
     pose = np.eye(4)
     pose[2, 3] = -CAMERA_DISTANCE
-    return Camera(size_px, size_px, focal_px, focal_px, size_px / 2, size_px / 2, pose)
+    return Camera(size_px, height_px, focal_px, focal_px, size_px / 2, height_px / 2, pose)

@@ -17,7 +17,8 @@ from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.gradients import compare_view
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam, Seen
-from splat_engine.fit.views import camera_tensors, view_tensors
+from splat_engine.fit.place import CPU, send
+from splat_engine.fit.views import camera_tensors, mapped, view_tensors
 from splat_engine.formats.settings import FitSettings, OptimizerSettings
 from splat_engine.native.memory import keep_freed_memory
 from tools.bench.inputs import BenchInput
@@ -50,18 +51,22 @@ def set_up_process(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-def make_workload(given: BenchInput, formation_name: str, backend: str = "cpu") -> Workload:
+def make_workload(
+    given: BenchInput, formation_name: str, backend: str = "cpu", device: torch.device = CPU.device
+) -> Workload:
     """Prepares an input; the first step of what it returns also makes Adam's moments.
 
     Args:
         given: The splats, the camera and the cotangent.
         formation_name: "blender" or "classic".
-        backend: "cpu" or "reference".
+        backend: "cpu", "cuda" or "reference".
+        device: Where the backend computes.
     """
     formation = ImageFormation(formation_name)  # type: ignore[arg-type]
-    state = SplatState.from_splats(given.splats)
-    viewmat, intrinsics = camera_tensors(given.camera)
-    cotangent, background = torch.from_numpy(given.image_cotangent), torch.zeros(3)
+    state = SplatState.from_splats(given.splats).to(device)
+    viewmat, intrinsics = (send(values, device) for values in camera_tensors(given.camera))
+    cotangent = torch.from_numpy(given.image_cotangent).to(device)
+    background = torch.zeros(3, device=device)
 
     leaves = {name: value.detach().requires_grad_() for name, value in state.params.items()}
 
@@ -76,7 +81,8 @@ def make_workload(given: BenchInput, formation_name: str, backend: str = "cpu") 
     # The target is the drawing's mirror image: as smooth as a view, and different wherever there is something.
     with torch.no_grad():
         drawn = forward()
-    view = view_tensors(given.camera, drawn.blended.flip(1).clamp(0, 1), drawn.alpha.flip(1))
+    target = view_tensors(given.camera, drawn.blended.flip(1).clamp(0, 1), drawn.alpha.flip(1))
+    view = mapped(target, lambda value: send(value, device))
     del drawn
     adam = Adam(STANDSTILL, formation, extent=1.0, steps=10**6, backend=backend)
     fit = FitSettings()

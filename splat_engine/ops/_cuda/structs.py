@@ -12,11 +12,103 @@ from splat_engine.native import structs as native_structs
 
 Fields = list[tuple[str, str]]
 
+CHANNELS = (1, 3, 4, 7, 8)
+"""Numbers of features that the raster kernels are compiled for; what has fewer runs in the next larger one."""
+
+_RASTERIZE_TILES: Fields = [
+    ("width", "i32"),
+    ("height", "i32"),
+    ("channels", "i32"),
+    ("first_tile", "i32"),
+    ("records", "ptr"),
+    ("features", "ptr"),
+    ("background", "ptr"),
+    ("tile_starts", "ptr"),
+    ("pairs", "ptr"),
+    ("image", "ptr"),
+    ("alpha", "ptr"),
+    ("checkpoints", "ptr"),
+    ("patch_buckets", "ptr"),
+    ("bucket_tiles", "ptr"),
+]
+_RASTERIZE_BUCKETS: Fields = [
+    ("buckets", "i64"),
+    ("width", "i32"),
+    ("height", "i32"),
+    ("channels", "i32"),
+    ("first_tile", "i32"),
+    ("records", "ptr"),
+    ("features", "ptr"),
+    ("tile_starts", "ptr"),
+    ("pairs", "ptr"),
+    ("checkpoints", "ptr"),
+    ("patch_buckets", "ptr"),
+    ("bucket_tiles", "ptr"),
+    ("image", "ptr"),
+    ("alpha", "ptr"),
+    ("v_image", "ptr"),
+    ("v_alpha", "ptr"),
+    ("sums", "ptr"),
+]
+_RASTER: dict[str, Fields] = {
+    "prepare_splats": [
+        ("count", "i64"),
+        ("width", "i32"),
+        ("height", "i32"),
+        ("channels", "i32"),
+        ("reserved", "i32"),
+        ("means2d", "ptr"),
+        ("conics", "ptr"),
+        ("opacities", "ptr"),
+        ("features", "ptr"),
+        ("depths", "ptr"),
+        ("records", "ptr"),
+        ("bounds", "ptr"),
+        ("tile_counts", "ptr"),
+    ],
+    "emit_pairs": [
+        ("count", "i64"),
+        ("width", "i32"),
+        ("height", "i32"),
+        ("key_bytes", "i32"),
+        ("reserved", "i32"),
+        ("records", "ptr"),
+        ("bounds", "ptr"),
+        ("order", "ptr"),
+        ("pair_ends", "ptr"),
+        ("keys", "ptr"),
+        ("splats", "ptr"),
+    ],
+    "tile_ranges": [
+        ("pairs", "i64"),
+        ("tiles", "i32"),
+        ("key_bytes", "i32"),
+        ("keys", "ptr"),
+        ("tile_starts", "ptr"),
+    ],
+    **{f"rasterize_fwd_c{channels}": _RASTERIZE_TILES for channels in CHANNELS},
+    **{f"rasterize_bwd_c{channels}": _RASTERIZE_BUCKETS for channels in CHANNELS},
+    **{f"rasterize_bwd_absolute_c{channels}": _RASTERIZE_BUCKETS for channels in CHANNELS},
+    "finish_splats": [
+        ("count", "i64"),
+        ("channels", "i32"),
+        ("reserved", "i32"),
+        ("records", "ptr"),
+        ("opacities", "ptr"),
+        ("sums", "ptr"),
+        ("v_means2d", "ptr"),
+        ("v_conics", "ptr"),
+        ("v_opacities", "ptr"),
+        ("v_features", "ptr"),
+        ("v_abs_means2d", "ptr"),
+    ],
+}
+
 _PHOTOMETRIC: Fields = [
     ("height", "i32"),
     ("width", "i32"),
     ("encode", "i32"),
-    ("reserved", "i32"),
+    ("linear", "i32"),
     ("by_sign", "scalar"),
     ("by_difference", "scalar"),
     ("by_ssim", "scalar"),
@@ -34,6 +126,7 @@ _PHOTOMETRIC: Fields = [
 ]
 
 OWN: dict[str, Fields] = {
+    **_RASTER,
     "project_camera_bwd": [
         ("warps", "i64"),
         ("partial", "ptr"),

@@ -37,8 +37,14 @@ def rasterize(
     width: int,
     height: int,
     background: Tensor | None = None,
+    shifts: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Blend splats from front to back; see ``splat_engine.ops.rasterize.rasterize`` for the arguments."""
+    """Blend splats from front to back; see ``splat_engine.ops.rasterize.rasterize`` for the other arguments.
+
+    Args:
+        shifts: [N, height, width, 2] px that a splat's centre is moved by for one pixel, or None. A pixel's share of a
+            centre's gradient is the gradient of its shift.
+    """
     kept = drawable(means2d, conics, opacities, features, depths).nonzero()[:, 0]
     order = kept[torch.argsort(depths[kept], stable=True)]
     pixel_x = torch.arange(width, dtype=means2d.dtype, device=means2d.device) + 0.5
@@ -51,6 +57,8 @@ def rasterize(
     for splat in order.tolist():
         dx = pixel_x - means2d[splat, 0]
         dy = pixel_y - means2d[splat, 1]
+        if shifts is not None:
+            dx, dy = dx - shifts[splat, ..., 0], dy - shifts[splat, ..., 1]
         a, b, c = conics[splat]
         exponent = -0.5 * (a * dx * dx + c * dy * dy) - b * dx * dy
         # clamp, not minimum: its gradient is 0 above the limit
@@ -63,3 +71,43 @@ def rasterize(
     if background is not None:
         image = image + transmittance[..., None] * background
     return image, 1 - transmittance
+
+
+def gradients(
+    inputs: list[Tensor],
+    depths: Tensor,
+    background: Tensor | None,
+    v_image: Tensor,
+    v_alpha: Tensor | None,
+    *,
+    absolute: bool,
+) -> list[Tensor]:
+    """Gradients of means2d, conics, opacities and features; then, if asked for, the sums over pixels of |dL/dmeans2d|.
+
+    Args:
+        inputs: means2d, conics, opacities, features.
+        depths: [N].
+        background: [C] or None.
+        v_image: [height, width, C] dL/dimage.
+        v_alpha: [height, width] dL/dalpha, or None for zero.
+        absolute: whether to make the absolute sums, at the cost of N x pixels x 2 numbers.
+
+    Source: Ye et al. 2024, "AbsGS": the absolute value is taken of each component of each pixel's share.
+    """
+    height, width = v_image.shape[:2]
+    with torch.enable_grad():
+        leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+        if absolute:
+            leaves.append(depths.new_zeros(len(depths), height, width, 2).requires_grad_())
+        means2d, conics, opacities, features = leaves[:4]
+        shifts = leaves[4] if absolute else None
+        image, alpha = rasterize(
+            means2d, conics, opacities, features, depths, width, height, background, shifts
+        )
+        loss = (image * v_image).sum()
+        if v_alpha is not None:
+            loss = loss + (alpha * v_alpha).sum()
+        found = list(torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True))
+    if absolute:
+        found[4] = found[4].abs().sum((1, 2))
+    return found
