@@ -75,11 +75,11 @@ COSTS: dict[str, Callable[[Sizes], Cost]] = {
     "sort of pairs (torch)": lambda s: Cost(62 * s.pairs, 0),
     # tiles.cu: a bisection of the keys a tile.
     "tile_ranges": lambda s: Cost(60 * s.tiles, 100 * s.tiles),
-    # rasterize_fwd.cu: 36 + 4 C and a checkpoint of 32 (1 + C) a visited pair, 4 C + 4 a pixel; 75 operations a visited pair,
-    # 30 a pair and patch, 20 + 2 C an evaluated pixel.
+    # rasterize_fwd.cu: 36 + 4 C and a checkpoint of 32 (1 + C) a visited pair, 4 C + 4 a pixel; 85 operations a visited pair,
+    # 40 a pair and patch, 29 + 2 C an evaluated pixel.
     "rasterize_fwd": lambda s: Cost(
         (36 + 4 * CHANNELS + 32 * (1 + CHANNELS)) * s.visited + (4 * CHANNELS + 4) * s.pixels,
-        (75 + 30 * PATCHES) * s.visited + (20 + 2 * CHANNELS) * s.evaluated,
+        (85 + 40 * PATCHES) * s.visited + (29 + 2 * CHANNELS) * s.evaluated,
     ),
     # photometric.cu: 73 bytes a pixel; 3 x 170 operations and 11.5 powers.
     "photometric_tiles": lambda s: Cost(73 * s.pixels, (3 * 170 + 115) * s.pixels),
@@ -88,11 +88,11 @@ COSTS: dict[str, Callable[[Sizes], Cost]] = {
     # photometric.cu: 16 bytes a tile of 32 x 22 px.
     "photometric_figures": lambda s: Cost(16 * s.pixels / 704, s.pixels / 100),
     "clear of sums (torch)": lambda s: Cost(64 * s.splats, 0),
-    # rasterize_bwd.cu: 40 + 4 C a splat of a bucket and as much added, 4 (4 C + 3) a pixel of a patch and bucket; 30 operations
-    # a splat, patch and bucket, 27 a splat and pixel of a patch that is not left out, 27 + 5 C more where it blends.
+    # rasterize_bwd.cu: 40 + 4 C a splat of a bucket and as much added, 4 (4 C + 3) a pixel of a patch and bucket; 40 operations
+    # a splat, patch and bucket, 30 a splat and pixel of a patch that is not left out, 27 + 4 C more where it blends.
     "rasterize_bwd": lambda s: Cost(
         2 * (40 + 4 * CHANNELS) * s.visited + 4 * (4 * CHANNELS + 3) * 32 * s.patch_buckets,
-        30 * PATCHES * s.visited + 27 * 32 * BUCKET * s.patch_buckets + (27 + 5 * CHANNELS) * s.evaluated,
+        40 * PATCHES * s.visited + 30 * 32 * BUCKET * s.patch_buckets + (27 + 4 * CHANNELS) * s.evaluated,
     ),
     # rasterize_bwd.cu: 96 + 4 (6 + C) bytes, 30 operations.
     "finish_splats": lambda s: Cost((96 + 4 * (6 + CHANNELS)) * s.splats, 30 * s.splats),
