@@ -1,4 +1,4 @@
-"""Compiles the native library into the package: what pyproject.toml cannot say.
+"""Compiles the native library and the CUDA kernels into the package: what pyproject.toml cannot say.
 
 The wheel's tag is ``py3-none-<platform>``: the library is reached through ctypes, so one wheel serves every Python. The
 version is that of blender_manifest.toml, the one place where it stands. With SPLAT_TARGET in the environment the wheel is
@@ -7,6 +7,7 @@ for another platform than this one (splat_engine/native/build.py has the names).
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import logging
 import os
@@ -42,6 +43,15 @@ def load_builder() -> ModuleType:
     return sys.modules[name]
 
 
+def load_kernel_builder() -> ModuleType:
+    """splat_engine.ops._cuda.prebuild, without what its packages import: a build environment has neither numpy nor torch."""
+    for name in ("splat_engine", "splat_engine.formats", "splat_engine.ops", "splat_engine.ops._cuda"):
+        package = ModuleType(name)
+        package.__path__ = [str(ROOT / name.replace(".", "/"))]
+        sys.modules.setdefault(name, package)
+    return importlib.import_module("splat_engine.ops._cuda.prebuild")
+
+
 def manifest_version() -> str:
     """The version in blender_manifest.toml (tomllib is not in Python 3.10)."""
     text = (ROOT / "blender_manifest.toml").read_text(encoding="utf-8")
@@ -58,10 +68,14 @@ def target() -> Any:
 
 
 class BuildNative(build_py):
-    """Compiles the library: beside its sources for an editable install, into the wheel otherwise."""
+    """Compiles the library: beside its sources for an editable install, into the wheel otherwise.
+
+    The CUDA kernels go into wheels alone, as sources, and compiled where this machine has NVRTC: an installation for
+    editing finds the sources in csrc.
+    """
 
     def run(self) -> None:
-        """Copy the Python files, then build the library.
+        """Copy the Python files, then build the library and the kernels.
 
         What an earlier build left (another platform's library, a module that is gone) would be packed as well.
         """
@@ -73,11 +87,37 @@ class BuildNative(build_py):
         directory = None if self.editable_mode else Path(self.build_lib).resolve() / "splat_engine" / "native"
         wanted = builder.this_target() if self.editable_mode else target()
         builder.build(library=builder.library_file(directory, wanted), target=wanted)
+        if not self.editable_mode:
+            self.kernels = pack_kernels(
+                Path(self.build_lib).resolve() / "splat_engine" / "ops" / "_cuda", wanted
+            )
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:
-        """All files of the package, with the library."""
+        """All files of the package, with the library and the kernels."""
         library = load_builder().library_file(Path(self.build_lib) / "splat_engine" / "native", target())
-        return [*super().get_outputs(include_bytecode), str(library)]
+        kernels = [str(path) for path in getattr(self, "kernels", [])]
+        return [*super().get_outputs(include_bytecode), str(library), *kernels]
+
+
+def pack_kernels(folder: Path, wanted: Any) -> list[Path]:
+    """Puts the CUDA kernels into a package's folder; returns the files.
+
+    Without NVRTC in the build environment they are sources alone, which is said. macOS has no CUDA and gets none compiled.
+    """
+    builder = load_kernel_builder()
+    files = builder.copy_sources(ROOT / "csrc", folder)
+    if wanted.system == "darwin":
+        return files
+    try:
+        archive = builder.build_archive()
+    except builder.NoCompiler as error:
+        logging.warning("The wheel has no compiled CUDA kernels: %s", error.headline)
+        return files
+    except builder.UserError as error:
+        raise SystemExit(f"{error}\n{error.cause or ''}") from error
+    path = folder / builder.ARCHIVE
+    path.write_bytes(archive)
+    return [*files, path]
 
 
 class PlatformWheel(bdist_wheel):

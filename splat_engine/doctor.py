@@ -1,4 +1,4 @@
-"""What ``splat-engine doctor`` finds out: versions, memory, and a fit of one second by the real kernels."""
+"""What ``splat-engine doctor`` finds out: versions, memory, cards, and a fit of one second by the real kernels."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from splat_engine.formats.cameras import Camera
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import OptimizerSettings
 from splat_engine.ops import photometric_loss
+from splat_engine.ops._cuda.report import describe_cuda
 
 SECONDS = 1.0
 GAIN_MIN_DB = 1.0
@@ -40,6 +41,7 @@ def examine() -> dict[str, Any]:
         "instruction set": native.isa(),
         "threads": native.get_num_threads(),
         "memory": _memory(),
+        **describe_cuda(),
         "fit of one second": f"{steps} steps, {first_db:.1f} to {last_db:.1f} dB",
     }
     if last_db < first_db + GAIN_MIN_DB:

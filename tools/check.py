@@ -43,7 +43,8 @@ def checks() -> dict[str, list[str]]:
 
 
 CPP_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
-BENCH_MODULES = ["-m", "tools.bench.command", "-m", "tools.bench.measure"]  # they import the others
+# They import the others.
+BENCH_MODULES = ["-m", "tools.bench.command", "-m", "tools.bench.measure", "-m", "tools.gpu.command"]
 MYPY_OF_TOOLS = ["--explicit-package-bases", "--scripts-are-modules"]
 TYPED_TOOLS = [
     "tools/setup_env.py",
@@ -51,6 +52,7 @@ TYPED_TOOLS = [
     "tools/check.py",
     "tools/library_file.py",
     "tools/wheels.py",
+    "tools/cuda_resources.py",
     "tools/smoke.py",
     "tools/build_extension",
     "tools/build_wheels",

@@ -161,7 +161,8 @@ def table(records: Sequence[Record]) -> str:
         cells.setdefault(record.name, {})[record.architecture] = record
     width = max((len(name) for name in cells), default=0)
     lines = [
-        f"{'kernel':{width}}  {'threads':>7} {'shared':>6} {'args':>5}  " + "".join(f"{a:>12}" for a in architectures)
+        f"{'kernel':{width}}  {'threads':>7} {'shared':>6} {'args':>5}  "
+        + "".join(f"{a:>12}" for a in architectures)
     ]
     for name, of in sorted(cells.items()):
         some = next(iter(of.values()))

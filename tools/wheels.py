@@ -10,11 +10,14 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import zipfile
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tools.cuda_resources import faults as resource_faults
+from tools.cuda_resources import records_of
 from tools.library_file import LibraryFacts, LibraryFileError, read_library
 
 if TYPE_CHECKING:
@@ -32,6 +35,12 @@ SYSTEM_LIBRARIES = {
     "win32": ("kernel32.dll", "ntdll.dll", "api-ms-win-crt-*.dll"),
     "darwin": ("/usr/lib/libSystem.B.dylib",),
 }
+KERNELS = "splat_engine/ops/_cuda"
+"""Folder of a wheel with the CUDA kernels."""
+CUBIN_COMPILER = (12, 8)
+"""The NVRTC of the compiled kernels: splat_engine/ops/_cuda/prebuild.py says why."""
+HARD_LIMITS: dict[str, Any] = {"f32": {}, "f64": {}, "kernels": {}}
+"""Bounds of cuda_resources that ask only whether a kernel can be launched at all."""
 LINKER_NAMES = frozenset({"__dso_handle", "_mh_dylib_header"})
 """Names of the file itself, which zig's linker for macOS exports from every library."""
 
@@ -42,9 +51,18 @@ class WheelError(Exception):
 
 def native_module(name: str) -> Any:
     """A module of splat_engine/native by its path, such as "build": the package itself needs numpy."""
-    known = f"splat_native_{name}"
+    return _module(f"native/{name}.py")
+
+
+def kernel_module(name: str) -> Any:
+    """A module of splat_engine/ops/_cuda by its path, such as "prebuilt": the package itself needs torch."""
+    return _module(f"ops/_cuda/{name}.py")
+
+
+def _module(file: str) -> Any:
+    known = "splat_" + file.removesuffix(".py").replace("/", "_")
     if known not in sys.modules:
-        spec = importlib.util.spec_from_file_location(known, ROOT / "splat_engine" / "native" / f"{name}.py")
+        spec = importlib.util.spec_from_file_location(known, ROOT / "splat_engine" / file)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[known] = module
@@ -89,7 +107,7 @@ def build_wheel(target: Target, directory: Path) -> Path:
 
 
 def check_wheel(wheel: Path, target: Target) -> LibraryFacts:
-    """Look into a wheel: tags, its one library, and that no path of this machine has got in.
+    """Look into a wheel: tags, its one library, its CUDA kernels, and that no path of this machine has got in.
 
     Returns:
         What the library says of itself.
@@ -99,7 +117,7 @@ def check_wheel(wheel: Path, target: Target) -> LibraryFacts:
     """
     with zipfile.ZipFile(wheel) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
-    faults = [*_tag_faults(wheel, files, target), *_path_faults(files)]
+    faults = [*_tag_faults(wheel, files, target), *_path_faults(files), *kernel_faults(files, target)]
     libraries = [name for name in files if re.search(r"\.(so|dll|dylib|pyd)(\.|$)", name)]
     expected = f"splat_engine/native/{native_module('build').library_file(None, target).name}"
     facts = None
@@ -115,6 +133,56 @@ def check_wheel(wheel: Path, target: Target) -> LibraryFacts:
     if faults or facts is None:
         raise WheelError(f"{wheel.name} is not right:\n  " + "\n  ".join(faults))
     return facts
+
+
+def kernel_faults(files: dict[str, bytes], target: Target) -> list[str]:
+    """What is wrong with a wheel's CUDA kernels, in words: their sources, and what was compiled of them.
+
+    Args:
+        files: all files of the wheel.
+        target: its platform; macOS has no CUDA and so no compiled kernels.
+    """
+    source, prebuilt = kernel_module("source"), kernel_module("prebuilt")
+    faults, csrc = [], ROOT / "csrc"
+    for file in source.source_files(csrc):
+        name = f"{KERNELS}/{source.PACKAGED}/{file.as_posix()}"
+        if files.get(name) != (csrc / file).read_bytes():
+            faults.append(f"{name} is not csrc/{file.as_posix()}")
+    archive = files.get(f"{KERNELS}/{prebuilt.ARCHIVE}")
+    if target.system == "darwin":
+        return [*faults, "it has CUDA kernels, which macOS cannot run"] if archive else faults
+    if archive is None:
+        return [*faults, "it has no compiled CUDA kernels: nvidia-cuda-nvrtc-cu12 and cuda-core make them"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / prebuilt.ARCHIVE
+        path.write_bytes(archive)
+        try:
+            return faults + _archive_faults(prebuilt.open_archive(path, source.fingerprint(csrc)))
+        except prebuilt.PrebuiltError as error:
+            return [*faults, str(error).replace(str(path), prebuilt.ARCHIVE)]
+
+
+def _archive_faults(archive: Any) -> list[str]:
+    prebuilt, cubin, modules = (
+        kernel_module("prebuilt"),
+        kernel_module("cubin"),
+        set(kernel_module("source").module_names()),
+    )
+    faults = []
+    if archive.compiler != CUBIN_COMPILER:
+        faults.append(
+            f"its CUDA kernels are NVRTC {archive.compiler}'s, expected {CUBIN_COMPILER}'s: older drivers load those"
+        )
+    if archive.architectures != prebuilt.ARCHITECTURES:
+        faults.append(f"it has CUDA kernels for {', '.join(archive.architectures)} alone")
+    for architecture in archive.architectures:
+        cubins = archive.modules(architecture)
+        if cubins.keys() != modules:
+            faults.append(f"of the CUDA kernels for {architecture}, there are {', '.join(cubins)}")
+        for module, data in cubins.items():
+            records = records_of(architecture, module, cubin.kernel_facts(data))
+            faults += [f"its kernel {fault}" for fault in resource_faults(records, HARD_LIMITS)]
+    return faults
 
 
 def _tag_faults(wheel: Path, files: dict[str, bytes], target: Target) -> list[str]:

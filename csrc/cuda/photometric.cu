@@ -12,9 +12,9 @@
 //
 // The maps lie channel by channel, [3, 3, H, W], so that a warp reads and writes whole sectors.
 // A pixel costs, in float and without what the caches serve again: 33 bytes in and 40 out (36 of them maps) in
-// photometric_tiles, 65 in and 12 out in photometric_gradient, so 150 bytes in all; 33 in and 16 out in photometric_pixels. Its
-// arithmetic: 3 x 170 operations and 11.5 powers (the span is 1.9 times the tile), then 3 x 120 and 6. The powers are why
-// positive_power in scalar.h is made of the units that a card has for exponents.
+// photometric_tiles, 65 in and 12 out in photometric_gradient, so 150 bytes in all; 33 in and 16 out in photometric_pixels.
+// The blurs take 3 x 270 and 3 x 180 flop (ssim.cu), encoding 11.5 powers (the span is 1.9 times the tile) and 6, some 12
+// instructions each: 1600 flop in all. At 4.8 TB/s and 67 TFLOP/s: 31 ps for the bytes, 24 ps for the arithmetic.
 //
 // Sources: window.h; Kerbl et al. 2023, 3D Gaussian Splatting, eq. 7; Mallick et al. 2024, "Taming 3DGS".
 #include "../include/color.h"
@@ -32,22 +32,24 @@ enum Figure { FIGURE_L1, FIGURE_SSIM, FIGURE_SQUARED, FIGURE_ALPHA, FIGURES };
 // One channel of one pixel of both pictures, as they are compared.
 template <class T>
 struct Compared {
-    T drawn, wanted;
+    T drawn, wanted, slope;
 
-    static SPLAT_DEVICE Compared at(const PhotometricArgs<T>& args, int64_t pixel, int channel) {
+    // `linear` is false where SSIM is computed: the kernels that do so are not made for linear light.
+    static SPLAT_DEVICE Compared at(const PhotometricArgs<T>& args, int64_t pixel, int channel, bool linear) {
+        const bool encode = args.encode != 0;
         const int64_t i = pixel * CHANNELS + channel;
         const T background = args.background[channel];
-        const T wanted = encoded(args, args.target[i] + (T(1) - args.target_alpha[pixel]) * background);
-        return {counts(args, pixel) ? encoded(args, args.image[i]) : wanted, wanted};
+        const T wanted =
+            compared_value(args.target[i] + (T(1) - args.target_alpha[pixel]) * background, encode, linear);
+        const T drawn = counts(args, pixel) ? compared_value(args.image[i], encode, linear) : wanted;
+        return {drawn, wanted, comparison_slope(drawn, linear)};
     }
     static SPLAT_DEVICE bool counts(const PhotometricArgs<T>& args, int64_t pixel) {
         return !args.valid || args.valid[pixel];
     }
-    static SPLAT_DEVICE T encoded(const PhotometricArgs<T>& args, T blended) {
-        return args.encode ? srgb_from_linear(blended) : blended;
-    }
+    SPLAT_DEVICE T difference() const { return (drawn - wanted) * slope; }
     SPLAT_DEVICE void add_to(T (&figures)[FIGURES]) const {
-        const T difference = drawn - wanted;
+        const T difference = this->difference();
         figures[FIGURE_L1] += larger(difference, -difference);
         figures[FIGURE_SQUARED] += difference * difference;
     }
@@ -62,12 +64,14 @@ SPLAT_DEVICE T signed_weight(T difference, T weight) {
 // dL/dimage of one channel of one pixel; `similarity` is the gradient of the sum of SSIM.
 template <class T>
 SPLAT_DEVICE T image_gradient(const PhotometricArgs<T>& args, const Compared<T>& compared, int64_t pixel,
-                              int channel, T similarity) {
-    const T difference = compared.drawn - compared.wanted;
+                              int channel, bool linear, T similarity) {
+    const T difference = compared.difference();
     T v_drawn = signed_weight(difference, args.by_sign) + difference * args.by_difference;
     v_drawn += similarity * args.by_ssim;
-    if (args.encode)
-        v_drawn *= srgb_from_linear_gradient(args.image[pixel * CHANNELS + channel], compared.drawn);
+    if (args.encode) {
+        const T given = args.image[pixel * CHANNELS + channel];
+        v_drawn *= linear ? compared.slope : srgb_from_linear_gradient(given, compared.drawn);
+    }
     return where(Compared<T>::counts(args, pixel), v_drawn);
 }
 
@@ -97,26 +101,21 @@ SPLAT_DEVICE void photometric_tiles(const PhotometricArgs<T>& args) {
     T figures[FIGURES] = {};
     compare_alphas(args, tile, figures);
     for (int channel = 0; channel < CHANNELS; ++channel) {
-        if (channel > 0) __syncthreads();  // the last channel has been used
-        stage<2>(tile, args.height, args.width, cells, [&](int32_t row, int32_t column, T* planes) {
-            const auto compared = Compared<T>::at(args, int64_t(row) * args.width + column, channel);
+        const auto load = [&](int32_t row, int32_t column, T* planes) {
+            const auto compared = Compared<T>::at(args, int64_t(row) * args.width + column, channel, false);
             planes[0] = compared.drawn;
             planes[1] = compared.wanted;
             if (tile.holds(row, column)) compared.add_to(figures);
-        });
-        __syncthreads();
-        blur_along<2, MOST_FIELDS>(cells, moment_fields<T>);
-        __syncthreads();
-        blur_down<MOST_FIELDS>(cells, [&](int down, int along, const T* fields) {
-            const int32_t row = tile.row + down, column = tile.column + along;
-            if (row >= args.height || column >= args.width) return;
+        };
+        const auto use = [&](int32_t row, int32_t column, const T* fields) {
             SsimGradient<T> gradient;
             figures[FIGURE_SSIM] += ssim_at(SsimMoments<T>{fields[0], fields[1], fields[2], fields[3]},
                                             T(SSIM_K1 * SSIM_K1), T(SSIM_K2 * SSIM_K2), gradient);
             if (args.maps)
                 write_maps(gradient, CHANNELS * plane,
                            args.maps + channel * plane + int64_t(row) * args.width + column);
-        });
+        };
+        blur<2, MOST_FIELDS>(tile, args.height, args.width, cells, load, moment_fields<T>, use);
     }
     write_block_sums<WINDOW_BLOCK>(figures, Tile::number(), args.sums);
 }
@@ -127,37 +126,32 @@ SPLAT_DEVICE void photometric_gradient(const PhotometricArgs<T>& args) {
     const Tile tile = Tile::of_block();
     const int64_t plane = int64_t(args.height) * args.width;
     for (int channel = 0; channel < CHANNELS; ++channel) {
-        if (channel > 0) __syncthreads();  // the last channel has been used
-        stage_maps(tile, args.height, args.width, args.maps + channel * plane, CHANNELS * plane, cells);
-        __syncthreads();
-        blur_along<3, 3>(cells, same_fields<T>);
-        __syncthreads();
-        blur_down<3>(cells, [&](int down, int along, const T* fields) {
-            const int32_t row = tile.row + down, column = tile.column + along;
-            if (row >= args.height || column >= args.width) return;
+        const auto use = [&](int32_t row, int32_t column, const T* fields) {
             const int64_t pixel = int64_t(row) * args.width + column;
-            const auto compared = Compared<T>::at(args, pixel, channel);
+            const auto compared = Compared<T>::at(args, pixel, channel, false);
             const T similarity = ssim_image_gradient(compared.drawn, compared.wanted,
                                                      SsimGradient<T>{fields[0], fields[1], fields[2]});
             args.v_image[pixel * CHANNELS + channel] =
-                image_gradient(args, compared, pixel, channel, similarity);
-        });
+                image_gradient(args, compared, pixel, channel, false, similarity);
+        };
+        blur_maps(tile, args.height, args.width, args.maps + channel * plane, CHANNELS * plane, cells, use);
     }
 }
 
 template <class T>
 SPLAT_DEVICE void photometric_pixels(const PhotometricArgs<T>& args) {
     const int64_t pixel = global_thread();
+    const bool linear = args.linear != 0;
     T figures[FIGURES] = {};
     if (pixel < int64_t(args.height) * args.width) {
         compare_alpha(args, pixel, figures);
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; ++channel) {
-            const auto compared = Compared<T>::at(args, pixel, channel);
+            const auto compared = Compared<T>::at(args, pixel, channel, linear);
             compared.add_to(figures);
             if (args.v_image)
                 args.v_image[pixel * CHANNELS + channel] =
-                    image_gradient(args, compared, pixel, channel, T(0));
+                    image_gradient(args, compared, pixel, channel, linear, T(0));
         }
     }
     write_block_sums<PIXELS_BLOCK>(figures, blockIdx.x, args.sums);

@@ -6,9 +6,9 @@
 // ssim_bwd    grid as ssim_tiles: the three maps blurred with the same window, which is symmetric.
 //
 // The maps lie channel by channel, [3, C, H, W], so that a warp reads and writes whole sectors; pictures are [H, W, C].
-// A number (one channel of one pixel) costs, without what the caches serve again: 8 bytes in and 12 out in ssim_tiles, 20 in and
-// 4 out in ssim_bwd, in float; about 170 and 120 operations (11 taps x 4 fields, 1.45 times along rows and once down, 3 x 11 in
-// the backward). At 4.8 TB/s and 67 TFLOP/s the bytes take four times as long as the operations.
+// A number (one channel of one pixel) costs, in float and without what the caches serve again: 8 bytes in and 12 out in
+// ssim_tiles, 20 in and 4 out in ssim_bwd; 270 and 180 flop (a blur of four fields is 88 a number, 1.45 times along rows and
+// 1.09 times down columns; of three 66). At 4.8 TB/s and 67 TFLOP/s: 9.2 ps for the bytes, 6.7 ps for the arithmetic.
 //
 // Sources: window.h; Wang et al. 2004 (SSIM), the gradient in csrc/include/gaussian_window.h.
 #include "args.h"
@@ -35,18 +35,12 @@ SPLAT_DEVICE void ssim_tiles(const SsimTilesArgs<T>& args) {
     const T k1 = T(SSIM_K1) * args.data_range, k2 = T(SSIM_K2) * args.data_range;
     T sum[1] = {};
     for (int32_t channel = 0; channel < args.channels; ++channel) {
-        if (channel > 0) __syncthreads();  // the last channel has been used
-        stage<2>(tile, args.height, args.width, cells, [&](int32_t row, int32_t column, T* planes) {
+        const auto load = [&](int32_t row, int32_t column, T* planes) {
             const int64_t at = (int64_t(row) * args.width + column) * args.channels + channel;
             planes[0] = args.image[at];
             planes[1] = args.target[at];
-        });
-        __syncthreads();
-        blur_along<2, MOST_FIELDS>(cells, moment_fields<T>);
-        __syncthreads();
-        blur_down<MOST_FIELDS>(cells, [&](int down, int along, const T* fields) {
-            const int32_t row = tile.row + down, column = tile.column + along;
-            if (row >= args.height || column >= args.width) return;
+        };
+        const auto use = [&](int32_t row, int32_t column, const T* fields) {
             SsimGradient<T> gradient;
             const T value = ssim_at(SsimMoments<T>{fields[0], fields[1], fields[2], fields[3]}, k1 * k1,
                                     k2 * k2, gradient);
@@ -56,7 +50,8 @@ SPLAT_DEVICE void ssim_tiles(const SsimTilesArgs<T>& args) {
             if (args.maps)
                 write_maps(counts ? gradient : SsimGradient<T>{T(0), T(0), T(0)}, maps,
                            args.maps + channel * plane + int64_t(row) * args.width + column);
-        });
+        };
+        blur<2, MOST_FIELDS>(tile, args.height, args.width, cells, load, moment_fields<T>, use);
     }
     write_block_sums<WINDOW_BLOCK>(sum, Tile::number(), args.sums);
 }
@@ -75,18 +70,12 @@ SPLAT_DEVICE void ssim_bwd(const SsimBwdArgs<T>& args) {
     const int64_t plane = int64_t(args.height) * args.width, maps = plane * args.channels;
     const T scale = *args.v_mean / counted_numbers<T>(args);
     for (int32_t channel = 0; channel < args.channels; ++channel) {
-        if (channel > 0) __syncthreads();  // the last channel has been used
-        stage_maps(tile, args.height, args.width, args.maps + channel * plane, maps, cells);
-        __syncthreads();
-        blur_along<3, 3>(cells, same_fields<T>);
-        __syncthreads();
-        blur_down<3>(cells, [&](int down, int along, const T* fields) {
-            const int32_t row = tile.row + down, column = tile.column + along;
-            if (row >= args.height || column >= args.width) return;
+        const auto use = [&](int32_t row, int32_t column, const T* fields) {
             const int64_t at = (int64_t(row) * args.width + column) * args.channels + channel;
             const SsimGradient<T> blurred = {fields[0], fields[1], fields[2]};
             args.v_image[at] = scale * ssim_image_gradient(args.image[at], args.target[at], blurred);
-        });
+        };
+        blur_maps(tile, args.height, args.width, args.maps + channel * plane, maps, cells, use);
     }
 }
 

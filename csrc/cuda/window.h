@@ -100,9 +100,9 @@ SPLAT_DEVICE void blur_along(T* cells, Make make) {
             cells[(f * SPAN_HEIGHT + row) * TILE_PITCH + first + out] = sums[out][f];
 }
 
-// Phase 3: use(row in tile, column in tile, fields) of each pixel of the tile, blurred both ways.
+// Phase 3: use(row, column, fields) for each pixel of the tile inside of the image, blurred both ways.
 template <int FIELDS, class T, class Use>
-SPLAT_DEVICE void blur_down(const T* cells, Use use) {
+SPLAT_DEVICE void blur_down(const Tile& tile, int32_t height, int32_t width, const T* cells, Use use) {
     const int column = threadIdx.x % WARP, wanted = threadIdx.x / WARP * DOWN;
     // The last warp begins early, so that it does not read beyond the span, and leaves out what others make.
     const int first = wanted < TILE_HEIGHT - DOWN ? wanted : TILE_HEIGHT - DOWN;
@@ -116,8 +116,23 @@ SPLAT_DEVICE void blur_down(const T* cells, Use use) {
         spread_to_outputs(k, fields, sums);
     }
 #pragma unroll
-    for (int out = 0; out < DOWN; ++out)
-        if (first + out >= wanted) use(first + out, column, sums[out]);
+    for (int out = 0; out < DOWN; ++out) {
+        const int32_t row = tile.row + first + out;
+        if (first + out >= wanted && row < height && tile.column + column < width)
+            use(row, tile.column + column, sums[out]);
+    }
+}
+
+// All phases for one channel; see them for load, make and use. Called again for the next channel.
+template <int PLANES, int FIELDS, class T, class Load, class Make, class Use>
+SPLAT_DEVICE void blur(const Tile& tile, int32_t height, int32_t width, T* cells, Load load, Make make,
+                       Use use) {
+    __syncthreads();  // the last channel has been used
+    stage<PLANES>(tile, height, width, cells, load);
+    __syncthreads();
+    blur_along<PLANES, FIELDS>(cells, make);
+    __syncthreads();
+    blur_down<FIELDS>(tile, height, width, cells, use);
 }
 
 // What SSIM blurs of two pictures (SsimMoments).
@@ -137,15 +152,16 @@ SPLAT_DEVICE void same_fields(const T (&planes)[3], T (&fields)[3]) {
     for (int f = 0; f < 3; ++f) fields[f] = planes[f];
 }
 
-// Phase 1 for one channel of the three maps, which lie `distance` numbers apart.
-template <class T>
-SPLAT_DEVICE void stage_maps(const Tile& tile, int32_t height, int32_t width, const T* maps, int64_t distance,
-                             T* cells) {
-    stage<3>(tile, height, width, cells, [&](int32_t row, int32_t column, T* planes) {
+// Blurs one channel of the three maps, which lie `distance` numbers apart; see blur for use.
+template <class T, class Use>
+SPLAT_DEVICE void blur_maps(const Tile& tile, int32_t height, int32_t width, const T* maps, int64_t distance,
+                            T* cells, Use use) {
+    const auto load = [&](int32_t row, int32_t column, T* planes) {
         const T* const map = maps + int64_t(row) * width + column;
 #pragma unroll
         for (int f = 0; f < 3; ++f) planes[f] = map[f * distance];
-    });
+    };
+    blur<3, 3>(tile, height, width, cells, load, same_fields<T>, use);
 }
 
 // The three derivatives at one pixel, to maps that lie `distance` numbers apart.

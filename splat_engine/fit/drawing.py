@@ -11,7 +11,7 @@ from torch import Tensor
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.conventions import sh_degree
-from splat_engine.ops import Projected, ScreenGradients, project, rasterize, sh_colors
+from splat_engine.ops import Projected, ScreenGradients, project, project_colors, rasterize, sh_colors
 
 ALPHA_DIVISOR_MIN = 1e-4
 """Depth and normals are divided by alpha; where less is drawn they mean nothing."""
@@ -85,6 +85,10 @@ def to_screen(
         with_normals: Also give the normals.
         backend: "cpu" or "reference".
     """
+    if not _asks_gradient(params, viewmat, intrinsics):
+        return _to_screen_at_once(
+            params, viewmat, intrinsics, camera, formation, with_normals=with_normals, backend=backend
+        )
     projected = project(
         params["means"],
         params["log_scales"],
@@ -104,6 +108,41 @@ def to_screen(
         viewmat,
         degree=sh_degree(params["sh"].shape[1]),
         camera_model=camera.model,
+        decode=formation.is_linear,
+        backend=backend,
+    )
+    return Screen(projected, colors)
+
+
+def _asks_gradient(params: Mapping[str, Tensor], *camera: Tensor) -> bool:
+    everything = (*params.values(), *camera)
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in everything)
+
+
+def _to_screen_at_once(
+    params: Mapping[str, Tensor],
+    viewmat: Tensor,
+    intrinsics: Tensor,
+    camera: Camera,
+    formation: ImageFormation,
+    *,
+    with_normals: bool,
+    backend: str,
+) -> Screen:
+    """``to_screen`` without gradients, which is one kernel on a card."""
+    projected, colors = project_colors(
+        params["means"],
+        params["log_scales"],
+        params["quats_wxyz"],
+        params["opacity_logits"],
+        params["sh"],
+        viewmat,
+        intrinsics,
+        camera.width,
+        camera.height,
+        **camera_options(camera, formation),
+        degree=sh_degree(params["sh"].shape[1]),
+        with_normals=with_normals,
         decode=formation.is_linear,
         backend=backend,
     )

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from splat_engine.fit.morton import morton_order
 from splat_engine.formats.conventions import sh_count, sh_degree
 from splat_engine.formats.splats import ARRAY_NAMES, Splats
 
@@ -96,6 +97,11 @@ class SplatState:
             for rows in rows_of_pair:
                 rows[len(kept) :] = 0
             self.moments[name] = (rows_of_pair[0], rows_of_pair[1])
+
+    def sort_by_place(self) -> None:
+        """Puts the rows of everything into Morton's order of the means: what is near in space is near in memory."""
+        order = morton_order(self.params["means"])
+        self.rearrange(order, order[:0], {})
 
     def is_whole(self) -> bool:
         """Tells whether everything has the same rows, which a ``rearrange`` that was broken off leaves untrue."""

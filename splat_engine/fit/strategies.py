@@ -42,7 +42,7 @@ class Strategy(Protocol):
         """
 
     def after_step(self, step: int, state: SplatState, generator: torch.Generator) -> bool:
-        """Changes splats after the optimiser's update; returns whether rows came or went.
+        """Changes splats after the optimiser's update; returns whether rows came, went or changed places.
 
         Args:
             step: Number of the step, from 1.
@@ -98,13 +98,16 @@ class AdaptiveDensity:
 
     @torch.no_grad()
     def after_step(self, step: int, state: SplatState, generator: torch.Generator) -> bool:
-        """Densifies, prunes and resets when it is time; see ``Strategy``."""
+        """Densifies, prunes, sorts and resets when it is time; see ``Strategy``."""
         settings = self.settings
         if step > self.last_step or GRADIENT_SUM not in state.buffers:
             return False
         changed = False
         if step >= settings.start and step % settings.interval == 0:
             changed = self._densify(state, generator)
+            if settings.sort_interval and step // settings.interval % settings.sort_interval == 0:
+                state.sort_by_place()
+                changed = True
             _forget(state)
         if settings.reset_interval and step % settings.reset_interval == 0 and step < self.last_step:
             ceiling = math.log(RESET_OPACITY / (1 - RESET_OPACITY))

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from splat_engine.ops.adam import adam_step
+from tests.cuda import raster_scenario, splat_scenario
+from tests.cuda.loss_scenarios import photometric_scenario, ssim_scenario
 
 
 @dataclass(frozen=True)
@@ -40,5 +42,11 @@ def adam() -> dict[str, Tensor]:
     return {"parameter": parameter, "first": first, "second": second}
 
 
-SCENARIOS: dict[str, Scenario] = {"adam": Scenario(("adam",), adam)}
+SCENARIOS: dict[str, Scenario] = {
+    "adam": Scenario(("adam",), adam),
+    "ssim": Scenario(("ssim",), ssim_scenario),
+    "photometric": Scenario(("photometric",), photometric_scenario),
+    "raster": Scenario(("tiles", "rasterize_fwd", "rasterize_bwd"), raster_scenario.run),
+    "splats": Scenario(("project", "sh", "update", "relocate"), splat_scenario.run),
+}
 """Name to scenario."""

@@ -15,7 +15,9 @@ import pytest
 
 from splat_engine.formats.errors import UserError
 from splat_engine.ops._cuda import compile as compiler
+from splat_engine.ops._cuda.driver import Driver
 from splat_engine.ops._cuda.kernels import find_kernels
+from splat_engine.ops._cuda.report import describe_cuda
 from splat_engine.ops._cuda.structs import structure
 from tests.cuda.fake_driver.fake_driver import FakeDriver
 
@@ -193,3 +195,32 @@ def test_a_compiler_too_new_for_the_driver_is_said(fake: FakeDriver) -> None:
     assert error is not None
     assert "The NVIDIA driver, for CUDA 12.4, is too old for NVRTC 13" in error["headline"]
     assert "Update the driver to 580" in error["hint"] and "splat-engine[cuda12]" in error["hint"]
+
+
+def test_the_doctor_tells_of_each_card(fake: FakeDriver) -> None:
+    """Driver, name, compute capability, and where its kernels would come from, or what is missing for them."""
+    done = fake.run(
+        """
+from splat_engine.ops._cuda.report import describe_cuda
+for name, fact in describe_cuda("13.0").items(): print(f"{name}: {fact}")
+""",
+        CARDS="86 61",
+        VERSION=13010,
+    )
+    assert done.error is None and done.calls == []
+    told = dict(line.split(": ", 1) for line in done.printed.splitlines())
+    assert told["CUDA of torch"] == "13.0" and told["NVIDIA driver"] == "for CUDA 13.1"
+    assert told["cuda:0"].startswith("Fake 86, compute capability 8.6; kernels: sm_86")
+    assert "kernels: none. The card's compute capability, 6.1, is too low" in told["cuda:1"]
+    assert "NVRTC" in told["CUDA kernels"]
+
+
+def test_the_doctor_goes_on_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And says what would be needed."""
+
+    def none() -> Driver:
+        raise UserError("NVIDIA's driver is not installed.", "Install 525.")
+
+    told = describe_cuda(None, none)
+    assert told["NVIDIA driver"] == "none. NVIDIA's driver is not installed. Install 525."
+    assert told["CUDA of torch"].startswith("none") and "CUDA kernels" in told

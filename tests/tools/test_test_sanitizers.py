@@ -31,6 +31,8 @@ OUR_LEAK = PYTHONS_LEAK.replace(
 SUMMARY""",
 )
 
+UNSANITIZED = ("barriers", "device_discipline", "fit", "on_card", "out_of_memory")
+
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
@@ -66,6 +68,14 @@ def test_no_file_of_native_tests_is_forgotten(tool: ModuleType) -> None:
     for test in (*tool.NATIVE_TESTS, *tool.OP_TESTS, *tool.LEFT_OUT):
         file, _, function = test.partition("::")
         assert f"def {function}" in (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_no_file_of_emulated_tests_is_forgotten(tool: ModuleType) -> None:
+    """All of tests/cuda runs that asks for the emulation, but whole fits, words, and what starts processes of its own."""
+    files = (ROOT / "tests" / "cuda").glob("test_*.py")
+    emulated = {f"tests/cuda/{path.name}" for path in files if "emulated" in path.read_text(encoding="utf-8")}
+    others = {f"tests/cuda/test_{name}.py" for name in UNSANITIZED}
+    assert set(tool.EMULATED_TESTS) == emulated - others and others <= emulated
 
 
 def test_leaks_of_python_are_no_report(tool: ModuleType, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from splat_engine.native import build, structs
+from splat_engine.ops._cuda import prebuilt, source
+from splat_engine.ops._cuda.cubin import KernelFacts
 from tools import wheels
 from tools.library_file import LibraryFacts
 from tools.wheels import WheelError, check_wheel, library_faults
@@ -25,6 +27,10 @@ RIGHT = LibraryFacts(
     signed=True,
 )
 LIBRARY = b"library built from " + build.build_id().encode() if build.source_root().is_dir() else b""
+KERNEL_SOURCES = {
+    f"splat_engine/ops/_cuda/sources/{file.as_posix()}": (wheels.ROOT / "csrc" / file).read_bytes()
+    for file in (source.source_files(wheels.ROOT / "csrc") if build.source_root().is_dir() else [])
+}
 pytestmark = pytest.mark.skipif(not build.source_root().is_dir(), reason="needs a checkout: csrc")
 
 
@@ -34,6 +40,7 @@ def make_wheel(folder: Path, target: build.Target = TARGET, tag: str = "", **cha
     metadata = f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-{target.wheel_tag}\n"
     files: dict[str, bytes | None] = {
         "splat_engine/__init__.py": b"",
+        **KERNEL_SOURCES,
         f"splat_engine/native/{build.library_file(None, target).name}": LIBRARY,
         "splat_engine-0.1.0.dist-info/WHEEL": metadata.encode(),
     }
@@ -68,6 +75,9 @@ def test_the_right_wheel_passes(tmp_path: Path) -> None:
         ({"splat_engine__native__libsplat_cpu_dot_so_dot_1": b""}, "libsplat_cpu.so.1"),
         ({"splat_engine__paths_dot_py": str(wheels.ROOT / "csrc").encode()}, "paths.py holds a path of this machine"),
         ({"splat_engine__native__libsplat_cpu_dot_dylib": b"of other sources"}, "built from other sources"),
+        ({"splat_engine__ops___cuda__sources__cuda__adam_dot_cu": None}, "sources/cuda/adam.cu is not csrc/cuda/adam.cu"),
+        ({"splat_engine__ops___cuda__sources__include__adam_dot_h": b"//"}, "sources/include/adam.h is not csrc/include/adam.h"),
+        ({"splat_engine__ops___cuda__kernels_dot_zip": b"any"}, "CUDA kernels, which macOS cannot run"),
     ],
 )  # fmt: skip
 def test_a_wrong_wheel_is_refused(tmp_path: Path, changes: dict[str, bytes | None], words: str) -> None:
@@ -127,3 +137,36 @@ def test_an_unknown_platform_is_said() -> None:
     """With the names that there are."""
     with pytest.raises(WheelError, match="linux-x64, linux-arm64, windows-x64, macos-arm64, macos-x64"):
         wheels.target_named("amiga-m68k")
+
+
+def kernels_fault(files: dict[str, bytes]) -> str:
+    """What is wrong with the kernels of a wheel for Linux with these files beside the right sources."""
+    return "\n".join(wheels.kernel_faults(KERNEL_SOURCES | files, build.TARGETS["linux-x64"]))
+
+
+def test_a_wheel_for_cards_has_their_kernels() -> None:
+    """Those of these sources, by the compiler whose kernels older drivers load, for every architecture, every module."""
+    name = f"splat_engine/ops/_cuda/{prebuilt.ARCHIVE}"
+    assert "no compiled CUDA kernels" in kernels_fault({})
+    assert "damaged" in kernels_fault({name: b"no archive"})
+    sources = source.fingerprint()
+    stale = prebuilt.archive_bytes("0" * 32, (12, 8), {"sm_86": {}})
+    assert "kernels.zip was built from other sources" in kernels_fault({name: stale})
+    newer = prebuilt.archive_bytes(sources, (13, 5), {each: {} for each in prebuilt.ARCHITECTURES})
+    assert "NVRTC (13, 5)'s, expected (12, 8)'s" in kernels_fault({name: newer})
+    few = prebuilt.archive_bytes(sources, (12, 8), {"sm_86": {}})
+    assert "kernels for sm_86 alone" in kernels_fault({name: few})
+    assert "of the CUDA kernels for sm_86, there are" in kernels_fault({name: few})
+
+
+def test_a_kernel_that_cannot_be_launched_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More registers than a block may have, in a wheel that is right but for that."""
+    fact = KernelFacts("a_f32", 255, 0, 0, 512, 8, 100)
+    monkeypatch.setattr(wheels.kernel_module("cubin"), "kernel_facts", lambda data: [fact])
+    cubins = {each: dict.fromkeys(source.module_names(), b"") for each in prebuilt.ARCHITECTURES}
+    archive = prebuilt.archive_bytes(source.fingerprint(), (12, 8), cubins)
+    name = f"splat_engine/ops/_cuda/{prebuilt.ARCHIVE}"
+    assert "a_f32 on sm_75: registers of a block 131072" in kernels_fault({name: archive})
+    fits = KernelFacts("a_f32", 128, 0, 0, 512, 8, 100)
+    monkeypatch.setattr(wheels.kernel_module("cubin"), "kernel_facts", lambda data: [fits])
+    assert kernels_fault({name: archive}) == ""

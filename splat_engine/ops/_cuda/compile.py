@@ -28,6 +28,10 @@ NO_COMPILER_HINT = (
 )
 
 
+class NoCompiler(UserError):
+    """NVRTC, or the package that we reach it through, is not installed."""
+
+
 def cache_folder() -> Path:
     """Where compiled kernels are kept: $SPLAT_KERNEL_CACHE, else the place that the platform has for such files."""
     chosen = os.environ.get(CACHE_VARIABLE)
@@ -56,7 +60,8 @@ def compiler_version() -> tuple[int, int]:
     """Version of NVRTC, such as (12, 8).
 
     Raises:
-        UserError: NVRTC, or cuda-core that we reach it through, is not installed.
+        NoCompiler: NVRTC, or cuda-core that we reach it through, is not installed.
+        UserError: NVRTC does not work.
     """
     try:
         import cuda.core  # noqa: F401  # both are needed
@@ -64,7 +69,7 @@ def compiler_version() -> tuple[int, int]:
 
         result, major, minor = nvrtc.nvrtcVersion()
     except (ImportError, RuntimeError) as error:  # RuntimeError: the library itself is not found
-        raise UserError(
+        raise NoCompiler(
             "NVRTC, the compiler of CUDA kernels, is not installed.", NO_COMPILER_HINT, error
         ) from error
     if int(result) != 0:

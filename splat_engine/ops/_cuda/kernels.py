@@ -51,34 +51,60 @@ def find_kernels(capability: Capability, driver_cuda: int) -> KernelSet:
     Raises:
         UserError: the card or its driver is too old, or there is neither a fitting cubin nor NVRTC.
     """
+    check_capability(capability)
+    try:
+        archive = open_archive(archive_path(), fingerprint())
+        architecture = _fitting(archive, capability, driver_cuda)
+        return _kernel_set(_origin(archive, architecture), archive.modules(architecture))
+    except SourceError as error:
+        raise UserError(str(error), "Install splat-engine anew.", error) from error
+    except PrebuiltError as reason:
+        level = logging.WARNING if archive_path().exists() else logging.INFO
+        logger.log(level, "Kernels are compiled here, as there are none for this card: %s", reason)
+        return _compiled(architecture_of(capability), driver_cuda, str(reason))
+
+
+def where_from(capability: Capability, driver_cuda: int) -> str:
+    """Where ``find_kernels`` would have a card's kernels from, or why it would find none and what helps; compiles nothing."""
+    try:
+        check_capability(capability)
+        try:
+            archive = open_archive(archive_path(), fingerprint())
+            return _origin(archive, _fitting(archive, capability, driver_cuda))
+        except PrebuiltError:
+            architecture = architecture_of(capability)
+            return f"{architecture}, compiled here by {compiler.check_compiler(architecture, driver_cuda)}"
+    except SourceError as error:
+        return f"none. {error}"
+    except UserError as error:
+        return f"none. {error.headline} {error.hint}"
+
+
+def check_capability(capability: Capability) -> None:
+    """Raise UserError for a card that is too old."""
     if capability < LEAST_CAPABILITY:
         raise UserError(
             f"The card's compute capability, {capability[0]}.{capability[1]}, is too low: 7.5 or higher is needed.",
             "Use a card of the year 2018 or later (GeForce RTX 20, GTX 16), or the device cpu.",
         )
-    try:
-        archive = open_archive(archive_path(), fingerprint())
-        return _prebuilt(archive, capability, driver_cuda)
-    except SourceError as error:
-        raise UserError(str(error), "Install splat-engine anew.", error) from error
-    except PrebuiltError as reason:
-        logger.info("no compiled kernels for this card: %s", reason)
-        return _compiled(architecture_of(capability), driver_cuda, str(reason))
 
 
-def _prebuilt(archive: Prebuilt, capability: Capability, driver_cuda: int) -> KernelSet:
+def _fitting(archive: Prebuilt, capability: Capability, driver_cuda: int) -> str:
+    """The architecture of an archive that a card and its driver can run; PrebuiltError if there is none."""
     architecture = best_architecture(capability, archive.architectures)
     if architecture is None:
         raise PrebuiltError(f"This package has no kernels for {architecture_of(capability)}.")
-    major, minor = archive.compiler
+    major = archive.compiler[0]
     if driver_cuda < 1000 * major:
         raise PrebuiltError(
             f"This package's kernels need an NVIDIA driver for CUDA {major} ({compiler.DRIVER_OF_CUDA.get(major)} or "
             f"newer); this one is for CUDA {driver_cuda // 1000}.{driver_cuda % 1000 // 10}."
         )
-    return _kernel_set(
-        f"{architecture} in {archive.path.name}, by NVRTC {major}.{minor}", archive.modules(architecture)
-    )
+    return architecture
+
+
+def _origin(archive: Prebuilt, architecture: str) -> str:
+    return f"{architecture} in {archive.path.name}, by NVRTC {archive.compiler[0]}.{archive.compiler[1]}"
 
 
 def _compiled(architecture: str, driver_cuda: int, reason: str) -> KernelSet:

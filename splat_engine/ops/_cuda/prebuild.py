@@ -14,6 +14,7 @@ import ctypes
 import logging
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -23,8 +24,11 @@ from pathlib import Path
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.files import write_bytes
 from splat_engine.ops._cuda import compile as compiler
-from splat_engine.ops._cuda.prebuilt import ARCHITECTURES, archive_bytes, archive_path
-from splat_engine.ops._cuda.source import fingerprint, module_names
+from splat_engine.ops._cuda.compile import NoCompiler
+from splat_engine.ops._cuda.prebuilt import ARCHITECTURES, ARCHIVE, archive_bytes, archive_path
+from splat_engine.ops._cuda.source import PACKAGED, fingerprint, module_names, source_files
+
+__all__ = ["ARCHIVE", "NoCompiler", "UserError", "build_archive", "copy_sources", "main"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +50,17 @@ def prefer_oldest_compiler() -> None:
             ctypes.CDLL(str(file.locate()), mode=ctypes.RTLD_GLOBAL)
 
 
+def copy_sources(root: Path, package: Path) -> list[Path]:
+    """Puts the sources of csrc into a package's folder, where ``source.source_root`` looks for them; returns the copies."""
+    copies = []
+    for file in source_files(root):
+        copy = package / PACKAGED / file
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(root / file, copy)
+        copies.append(copy)
+    return copies
+
+
 def build_archive(architectures: Sequence[str] = ARCHITECTURES) -> bytes:
     """Compiles every module for some architectures.
 
@@ -53,7 +68,8 @@ def build_archive(architectures: Sequence[str] = ARCHITECTURES) -> bytes:
         The archive's bytes.
 
     Raises:
-        UserError: there is no NVRTC, or a module does not compile.
+        NoCompiler: there is no NVRTC.
+        UserError: a module does not compile.
     """
     prefer_oldest_compiler()
     version = compiler.compiler_version()

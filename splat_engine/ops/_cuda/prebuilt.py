@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ class Prebuilt:
             with zipfile.ZipFile(self.path) as archive:
                 names = [name for name in archive.namelist() if name.startswith(f"{architecture}/")]
                 return {Path(name).stem: archive.read(name) for name in names}
-        except (OSError, zipfile.BadZipFile) as error:
+        except (OSError, zipfile.BadZipFile, zlib.error) as error:
             raise PrebuiltError(f"{self.path} is damaged: {error}") from error
 
 
@@ -86,7 +87,7 @@ def open_archive(path: Path, sources: str | None = None) -> Prebuilt:
         kind = index["format"]
     except FileNotFoundError as error:
         raise PrebuiltError("This package was built without compiled kernels.") from error
-    except (OSError, zipfile.BadZipFile, KeyError, IndexError, TypeError, ValueError) as error:
+    except (OSError, zipfile.BadZipFile, zlib.error, KeyError, IndexError, TypeError, ValueError) as error:
         raise PrebuiltError(f"{path} is damaged: {error}") from error
     if kind != _FORMAT or (sources is not None and found.sources != sources):
         raise PrebuiltError(f"{path} was built from other sources than those beside it.")
