@@ -275,4 +275,5 @@ def _decoded(path: Path) -> NDArray[Any]:
 
 def _unit_range(pixels: NDArray[Any]) -> NDArray[np.float32]:
     """Numbers of 0 to 1 from what ``_decoded`` returned."""
-    return pixels.astype(np.float32) / 255 if pixels.dtype == np.uint8 else np.ascontiguousarray(pixels)
+    unit: NDArray[np.float32] = pixels.astype(np.float32)
+    return unit / np.float32(255) if pixels.dtype == np.uint8 else unit

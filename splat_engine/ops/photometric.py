@@ -84,11 +84,7 @@ def photometric_loss(
             valid=valid,
         )
     check_place(backend, image)
-<<<<<<< HEAD
-    weights = loss_weights(ssim_weight, mse_weight, alpha_weight)
-=======
-    options = _options(encode, linear, ssim_weight, mse_weight, alpha_weight)
->>>>>>> cuda-fit
+    options = comparison_options(encode, linear, ssim_weight, mse_weight, alpha_weight)
     given = [tensor.contiguous() for tensor in (image, alpha, target, target_alpha, background)]
     loss, figures = apply(_PhotometricLoss, *given, contiguous(valid), options, backend)
     return PhotometricLoss(loss, *figures[1:].unbind())
@@ -125,25 +121,15 @@ def photometric_loss_and_gradients(
     check_place(backend, image)
     given = [tensor.detach().contiguous() for tensor in (image, alpha, target, target_alpha, background)]
     v_image, v_alpha = torch.empty_like(given[0]), torch.empty_like(given[1])
-<<<<<<< HEAD
-    weights = loss_weights(ssim_weight, mse_weight, alpha_weight)
-    figures = _compare(given, contiguous(valid), encode, weights, v_image, v_alpha, backend)
-    return PhotometricLoss(*figures.unbind()), v_image, v_alpha
-
-
-def loss_weights(ssim_weight: float, mse_weight: float, alpha_weight: float) -> dict[str, float]:
-    """The weights under the names of the native structure."""
-=======
-    options = _options(encode, linear, ssim_weight, mse_weight, alpha_weight)
+    options = comparison_options(encode, linear, ssim_weight, mse_weight, alpha_weight)
     figures = _compare(given, contiguous(valid), options, v_image, v_alpha, backend)
     return PhotometricLoss(*figures.unbind()), v_image, v_alpha
 
 
-def _options(
+def comparison_options(
     encode: bool, linear: bool, ssim_weight: float, mse_weight: float, alpha_weight: float
 ) -> dict[str, float]:
     """What is compared, and the weights, under the names of the native structure."""
->>>>>>> cuda-fit
     return {
         "encode": int(encode),
         "linear": int(linear),
@@ -169,13 +155,7 @@ def _compare(
         backend,
         "photometric_loss",
         image,
-<<<<<<< HEAD
-        **comparison_fields(target, target_alpha, background, valid, figures, encode, weights),
-=======
-        height=image.shape[0],
-        width=image.shape[1],
-        **options,
->>>>>>> cuda-fit
+        **comparison_fields(target, target_alpha, background, valid, figures, options),
         image=address(image),
         alpha=address(alpha),
         v_image=address(v_image),
@@ -190,16 +170,14 @@ def comparison_fields(
     background: Tensor,
     valid: Tensor | None,
     figures: Tensor,
-    encode: bool,
-    weights: Mapping[str, float],
+    options: Mapping[str, float],
 ) -> dict[str, float]:
     """Fields of the native structure, but for the drawn view and its gradient; the caller keeps the tensors alive."""
     height, width, _ = target.shape
     return {
         "height": height,
         "width": width,
-        "encode": int(encode),
-        **weights,
+        **options,
         "target": address(target),
         "target_alpha": address(target_alpha),
         "background": address(background),
@@ -224,7 +202,7 @@ def _check(
     check_tensor("alpha", alpha, (height, width), image)
     if min(height, width) < 1:
         raise ValueError(f"image: expected at least 1 x 1 pixels, got {list(image.shape)}")
-    check_target(target, target_alpha, background, valid, ssim_weight, (height, width), image)
+    check_target(target, target_alpha, background, valid, ssim_weight, linear, (height, width), image)
 
 
 def check_target(
@@ -233,6 +211,7 @@ def check_target(
     background: Tensor,
     valid: Tensor | None,
     ssim_weight: float,
+    linear: bool,
     size: tuple[int, int],
     like: Tensor,
 ) -> None:

@@ -14,7 +14,7 @@ from splat_engine.native import structs
 from splat_engine.ops.adam import check_step
 from splat_engine.ops.checks import scalar_name
 from splat_engine.ops.memory import address, check_on_cpu, contiguous
-from splat_engine.ops.photometric import check_target, comparison_fields, loss_weights
+from splat_engine.ops.photometric import check_target, comparison_fields, comparison_options
 from splat_engine.ops.project import check_camera_model
 from splat_engine.ops.update import check_splats, update_fields
 
@@ -52,6 +52,7 @@ def train_step(
     step: int,
     degree: int,
     encode: bool,
+    linear: bool = False,
     ssim_weight: float,
     mse_weight: float = 0.0,
     alpha_weight: float = 0.0,
@@ -80,7 +81,7 @@ def train_step(
         background: [3] in the blending space.
         rates: learning rate of each group, as in ``update_splats``, and so step, degree, beta1, beta2, eps, sparse and
             log_scale_floors.
-        encode: as in ``photometric_loss``, and so ssim_weight, mse_weight, alpha_weight and valid.
+        encode: as in ``photometric_loss``, and so linear, ssim_weight, mse_weight, alpha_weight and valid.
         camera_model: as in ``project``, and so dilation_px2, antialiased and near.
         decode: as in ``sh_colors``.
 
@@ -95,7 +96,7 @@ def train_step(
     check_camera_model(camera_model)
     check_step(step, (beta1, beta2))
     check_splats(params, moments, viewmat, intrinsics, degree, log_scale_floors)
-    check_target(target, target_alpha, background, valid, ssim_weight, (height, width), means)
+    check_target(target, target_alpha, background, valid, ssim_weight, linear, (height, width), means)
     viewmat, intrinsics = viewmat.contiguous(), intrinsics.contiguous()
     target, target_alpha, background = target.contiguous(), target_alpha.contiguous(), background.contiguous()
     valid, log_scale_floors = contiguous(valid), contiguous(log_scale_floors)
@@ -121,8 +122,8 @@ def train_step(
     )
     figures = means.new_empty(5)
     gradient, radii = means.new_empty(means.shape[0], 2), means.new_empty(means.shape[0], 2)
-    weights = loss_weights(ssim_weight, mse_weight, alpha_weight)
-    comparison = comparison_fields(target, target_alpha, background, valid, figures, encode, weights)
+    options = comparison_options(encode, linear, ssim_weight, mse_weight, alpha_weight)
+    comparison = comparison_fields(target, target_alpha, background, valid, figures, options)
     scalar = scalar_name(means.dtype)
     update_args = _structure("update_splats", scalar)(**update)
     loss_args = _structure("photometric_loss", scalar)(**comparison)
