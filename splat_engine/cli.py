@@ -258,7 +258,8 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
     )
     if settings.fit.start:
         settings = replace(settings, fit=replace(settings.fit, start=str(Path(settings.fit.start).resolve())))
-    place = _start_device(settings.fit.device, settings.fit.threads)
+    notes: list[str] = []
+    place = _start_device(settings.fit.device, settings.fit.threads, notes.append)
     from splat_engine.fit.loop import FitRequest
 
     return FitRequest(
@@ -268,11 +269,19 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
         resume=options.resume,
         version=program_version(),
         place=place,
+        notes=tuple(notes),
     )
 
 
-def _start_device(name: str = "cpu", threads: int = 0) -> Place:
+def _start_device(
+    name: str = "cpu", threads: int = 0, warn: Callable[[str], None] = logger.warning
+) -> Place:
     """Imports torch, loads the native library, sets threads and allocator; returns the place that a setting names.
+
+    Args:
+        name: The setting ``device``.
+        threads: The setting ``threads``.
+        warn: Told why a card is left alone.
 
     Raises:
         UserError: torch or another package is not installed, the library is missing, or the card cannot be used.
@@ -297,7 +306,7 @@ def _start_device(name: str = "cpu", threads: int = 0) -> Place:
     count = threads or _cores()
     torch.set_num_threads(count)
     native.set_num_threads(count)
-    return choose_place(name)
+    return choose_place(name, warn)
 
 
 def _cores() -> int:

@@ -43,7 +43,8 @@ def checks() -> dict[str, list[str]]:
 
 
 CPP_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
-BENCH_MODULES = ["-m", "tools.bench.command", "-m", "tools.bench.measure"]  # they import the others
+# They import the others.
+BENCH_MODULES = ["-m", "tools.bench.command", "-m", "tools.bench.measure", "-m", "tools.gpu.command"]
 MYPY_OF_TOOLS = ["--explicit-package-bases", "--scripts-are-modules"]
 TYPED_TOOLS = [
     "tools/setup_env.py",

@@ -215,6 +215,7 @@ class _Job:
             unit_scale_m=scene.unit_settings.scale_length,
             view_transform=f"{view.view_transform}{look}",
             samples=self.settings.samples or sampling,
+            denoised=self.settings.denoise,
             engine="EEVEE" if scene.render.engine in EEVEE_NAMES else scene.render.engine,
             bounds_min=tuple(framing.bounds_min.tolist()) if framing else None,
             bounds_max=tuple(framing.bounds_max.tolist()) if framing else None,

@@ -89,7 +89,7 @@ struct Comparison {
 
     // ------------------------------------------------------------------------------------------ 1. encode
 
-    SPLAT_FN T encoded(T blended) const { return args.encode ? srgb_from_linear(blended) : blended; }
+    SPLAT_FN T compared(T given) const { return compared_value(given, args.encode != 0, args.linear != 0); }
 
     // False in the numbers of pixels that do not count.
     SPLAT_FN WideTruth<S> counted(int64_t row, int64_t position) const {
@@ -130,9 +130,9 @@ struct Comparison {
                 // Rows of a strip lie apart in memory, which the processor does not foresee.
                 __builtin_prefetch(image + GROUP * length + position);
                 __builtin_prefetch(target + GROUP * length + position);
-                T drawn = encoded(load_padded(image, position, length));
+                T drawn = compared(load_padded(image, position, length));
                 T wanted =
-                    encoded(load_padded(target, position, length) + spread<PART>(left) * background[PART]);
+                    compared(load_padded(target, position, length) + spread<PART>(left) * background[PART]);
                 if (args.valid) drawn = select(counted(row, position), drawn, wanted);
                 if (!inside) {
                     const auto within = between<S>(position, 0, length);
@@ -270,7 +270,8 @@ struct Comparison {
         const S* const target_row = space.picture(1, row);
         T absolute = T(S(0)), squared = T(S(0));
         for (int64_t i = 0; i < space.width; i += LANES) {
-            const T x = T::load(drawn_row + i), y = T::load(target_row + i), difference = x - y;
+            const T x = T::load(drawn_row + i), y = T::load(target_row + i);
+            const T slope = comparison_slope(x, args.linear != 0), difference = (x - y) * slope;
             absolute = absolute + larger(difference, -difference);
             squared = squared + difference * difference;
             if (!with_gradient || start + i >= length) continue;
@@ -283,9 +284,10 @@ struct Comparison {
                                                  blur_along(space.line(line, 2) + i)};
                 v_drawn = v_drawn + ssim_image_gradient(x, y, blurred) * by_ssim;
             }
-            if (args.encode)
-                v_drawn = v_drawn * srgb_from_linear_gradient(
-                                        load_padded(args.image + row * length, start + i, length), x);
+            if (args.encode) {
+                const T given = load_padded(args.image + row * length, start + i, length);
+                v_drawn = v_drawn * (args.linear ? slope : srgb_from_linear_gradient(given, x));
+            }
             if (args.valid) v_drawn = where(counted(row, start + i), v_drawn);
             store_padded(v_drawn, args.v_image + row * length, start + i, length);
         }
@@ -377,6 +379,8 @@ int run_photometric_loss(const PhotometricLossArgs<S>& args) {
     if (!args.image || !args.alpha || !args.target || !args.target_alpha || !args.background ||
         !args.figures || !args.v_image != !args.v_alpha)
         return fail(STATUS_BAD_ARGUMENT, "photometric_loss: an array is null");
+    if (args.linear && args.ssim_weight > 0)
+        return fail(STATUS_BAD_ARGUMENT, "photometric_loss has no SSIM of linear light");
     return Comparison<S>{args}.run();
 }
 

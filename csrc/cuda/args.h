@@ -50,21 +50,22 @@ struct TileRangesArgs {
     int64_t* tile_starts;  // out [tiles + 1] first pair of each tile
 };
 
-// Checkpoints: see rasterize_fwd.cu. S = P / 32 of them; B = P / 32 + tiles slots of buckets.
+// A launch is for all tiles, or for a band of them: those from first_tile on. With P' pairs in them there are S = P' / 32 slots for
+// checkpoints and B = P' / 32 + tiles of the band for buckets (rasterize_fwd.cu).
 template <class T>
 struct RasterizeTilesArgs {
     int32_t width;
     int32_t height;
     int32_t channels;
-    int32_t reserved;            // 0
+    int32_t first_tile;
     const T* records;            // [N,8]
     const T* features;           // [N,channels]
     const T* background;         // [channels] or null
     const int64_t* tile_starts;  // [tiles + 1]
     const int32_t* pairs;        // [P] splats of each tile from front to back
-    T* image;                    // out [H,W,channels]
-    T* alpha;                    // out [H,W]
-    T* checkpoints;              // out [S,1+C,256]
+    T* image;        // out [H,W,channels], or null together with alpha: only checkpoints are wanted
+    T* alpha;        // out [H,W]
+    T* checkpoints;  // out [S,1+C,256]
     int32_t*
         patch_buckets;  // out [tiles,8] buckets that each patch entered; null: nothing is saved for a backward
     int32_t* bucket_tiles;  // out [B] tile of each slot
@@ -76,7 +77,7 @@ struct RasterizeBucketsArgs {
     int32_t width;
     int32_t height;
     int32_t channels;
-    int32_t reserved;              // 0
+    int32_t first_tile;
     const T* records;              // [N,8]
     const T* features;             // [N,channels]
     const int64_t* tile_starts;    // [tiles + 1]
@@ -193,7 +194,7 @@ struct PhotometricArgs {
     int32_t height;
     int32_t width;
     int32_t encode;
-    int32_t reserved;
+    int32_t linear;
     T by_sign;        // weight of L1 / numbers: the gradient of |difference|, but for its sign
     T by_difference;  // 2 weight of the squared error / numbers
     T by_ssim;        // -weight of SSIM / numbers

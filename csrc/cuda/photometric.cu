@@ -32,22 +32,24 @@ enum Figure { FIGURE_L1, FIGURE_SSIM, FIGURE_SQUARED, FIGURE_ALPHA, FIGURES };
 // One channel of one pixel of both pictures, as they are compared.
 template <class T>
 struct Compared {
-    T drawn, wanted;
+    T drawn, wanted, slope;
 
-    static SPLAT_DEVICE Compared at(const PhotometricArgs<T>& args, int64_t pixel, int channel) {
+    // `linear` is false where SSIM is computed: the kernels that do so are not made for linear light.
+    static SPLAT_DEVICE Compared at(const PhotometricArgs<T>& args, int64_t pixel, int channel, bool linear) {
+        const bool encode = args.encode != 0;
         const int64_t i = pixel * CHANNELS + channel;
         const T background = args.background[channel];
-        const T wanted = encoded(args, args.target[i] + (T(1) - args.target_alpha[pixel]) * background);
-        return {counts(args, pixel) ? encoded(args, args.image[i]) : wanted, wanted};
+        const T wanted =
+            compared_value(args.target[i] + (T(1) - args.target_alpha[pixel]) * background, encode, linear);
+        const T drawn = counts(args, pixel) ? compared_value(args.image[i], encode, linear) : wanted;
+        return {drawn, wanted, comparison_slope(drawn, linear)};
     }
     static SPLAT_DEVICE bool counts(const PhotometricArgs<T>& args, int64_t pixel) {
         return !args.valid || args.valid[pixel];
     }
-    static SPLAT_DEVICE T encoded(const PhotometricArgs<T>& args, T blended) {
-        return args.encode ? srgb_from_linear(blended) : blended;
-    }
+    SPLAT_DEVICE T difference() const { return (drawn - wanted) * slope; }
     SPLAT_DEVICE void add_to(T (&figures)[FIGURES]) const {
-        const T difference = drawn - wanted;
+        const T difference = this->difference();
         figures[FIGURE_L1] += larger(difference, -difference);
         figures[FIGURE_SQUARED] += difference * difference;
     }
@@ -62,12 +64,14 @@ SPLAT_DEVICE T signed_weight(T difference, T weight) {
 // dL/dimage of one channel of one pixel; `similarity` is the gradient of the sum of SSIM.
 template <class T>
 SPLAT_DEVICE T image_gradient(const PhotometricArgs<T>& args, const Compared<T>& compared, int64_t pixel,
-                              int channel, T similarity) {
-    const T difference = compared.drawn - compared.wanted;
+                              int channel, bool linear, T similarity) {
+    const T difference = compared.difference();
     T v_drawn = signed_weight(difference, args.by_sign) + difference * args.by_difference;
     v_drawn += similarity * args.by_ssim;
-    if (args.encode)
-        v_drawn *= srgb_from_linear_gradient(args.image[pixel * CHANNELS + channel], compared.drawn);
+    if (args.encode) {
+        const T given = args.image[pixel * CHANNELS + channel];
+        v_drawn *= linear ? compared.slope : srgb_from_linear_gradient(given, compared.drawn);
+    }
     return where(Compared<T>::counts(args, pixel), v_drawn);
 }
 
@@ -98,7 +102,7 @@ SPLAT_DEVICE void photometric_tiles(const PhotometricArgs<T>& args) {
     compare_alphas(args, tile, figures);
     for (int channel = 0; channel < CHANNELS; ++channel) {
         const auto load = [&](int32_t row, int32_t column, T* planes) {
-            const auto compared = Compared<T>::at(args, int64_t(row) * args.width + column, channel);
+            const auto compared = Compared<T>::at(args, int64_t(row) * args.width + column, channel, false);
             planes[0] = compared.drawn;
             planes[1] = compared.wanted;
             if (tile.holds(row, column)) compared.add_to(figures);
@@ -124,11 +128,11 @@ SPLAT_DEVICE void photometric_gradient(const PhotometricArgs<T>& args) {
     for (int channel = 0; channel < CHANNELS; ++channel) {
         const auto use = [&](int32_t row, int32_t column, const T* fields) {
             const int64_t pixel = int64_t(row) * args.width + column;
-            const auto compared = Compared<T>::at(args, pixel, channel);
+            const auto compared = Compared<T>::at(args, pixel, channel, false);
             const T similarity = ssim_image_gradient(compared.drawn, compared.wanted,
                                                      SsimGradient<T>{fields[0], fields[1], fields[2]});
             args.v_image[pixel * CHANNELS + channel] =
-                image_gradient(args, compared, pixel, channel, similarity);
+                image_gradient(args, compared, pixel, channel, false, similarity);
         };
         blur_maps(tile, args.height, args.width, args.maps + channel * plane, CHANNELS * plane, cells, use);
     }
@@ -137,16 +141,17 @@ SPLAT_DEVICE void photometric_gradient(const PhotometricArgs<T>& args) {
 template <class T>
 SPLAT_DEVICE void photometric_pixels(const PhotometricArgs<T>& args) {
     const int64_t pixel = global_thread();
+    const bool linear = args.linear != 0;
     T figures[FIGURES] = {};
     if (pixel < int64_t(args.height) * args.width) {
         compare_alpha(args, pixel, figures);
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; ++channel) {
-            const auto compared = Compared<T>::at(args, pixel, channel);
+            const auto compared = Compared<T>::at(args, pixel, channel, linear);
             compared.add_to(figures);
             if (args.v_image)
                 args.v_image[pixel * CHANNELS + channel] =
-                    image_gradient(args, compared, pixel, channel, T(0));
+                    image_gradient(args, compared, pixel, channel, linear, T(0));
         }
     }
     write_block_sums<PIXELS_BLOCK>(figures, blockIdx.x, args.sums);

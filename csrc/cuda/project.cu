@@ -2,8 +2,8 @@
 // wanted.
 //
 // Grid: one thread a splat, all of which but project_camera_bwd use no shared memory.
-// project_fwd:  44 bytes a splat in and 36 out (48 with normals), some 250 operations.
-// project_bwd:  88 bytes in (112 with the gradients of depths and normals), 44 out, some 600 operations. The camera's 16
+// project_fwd:  44 bytes a splat in and 36 out (48 with normals), 330 operations.
+// project_bwd:  76 bytes in (92 with the gradients of depths and normals), 44 out, 650 operations. The camera's 16
 //               sums: each warp adds its splats' terms by shuffles and writes them, 4 bytes a splat more.
 // project_camera_bwd: one block, a warp a sum over all warps of project_bwd, in a fixed order: the same bits each time,
 //               which atomics would not give.

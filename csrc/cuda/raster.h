@@ -58,6 +58,17 @@ SPLAT_DEVICE PatchCorner patch_corner(int tile, int patch, int tiles_x) {
             tile / tiles_x * TILE + patch / PATCHES_ACROSS * PATCH_HEIGHT};
 }
 
+// Where a tile's slots begin, in a launch whose first tile is first_tile. Checkpoint k >= 1 of a tile has slot k - 1 after
+// `checkpoints`, its bucket b slot b after `buckets`. They need no sums over tiles: with s and n the pairs before the tile and
+// in it, floor((s + n) / 32) >= floor(s / 32) + floor(n / 32), so tiles do not overlap.
+struct TileSlots {
+    int64_t checkpoints, buckets;
+};
+SPLAT_DEVICE TileSlots tile_slots(const int64_t* tile_starts, int tile, int first_tile) {
+    const int64_t whole = (tile_starts[tile] - tile_starts[first_tile]) / BUCKET;
+    return {whole, whole + (tile - first_tile)};
+}
+
 // Whether a splat draws anything in a patch: the ellipse against the rectangle of pixel centres.
 template <class T>
 SPLAT_DEVICE bool touches_patch(const RectangleTest<Lane<T>>& test, const ConicFactor<T>& factor,

@@ -15,8 +15,8 @@
 // 2. finish_splats: one thread a splat, from its line of sums to the gradients of its inputs.
 //
 // Bytes, float, C channels: 40 + 4 C a splat of a bucket (and as much added to its line), 4 (4 C + 3) a pixel of a patch and bucket
-// that is not left out. Operations: 30 a splat, patch and bucket (test); 27 a splat-pixel of a patch not left out, and
-// 27 + 5 C more where a lane of the warp blends. finish_splats: 96 + 4 (6 + C) bytes, 30 operations a splat.
+// that is not left out. Operations: 40 a splat, patch and bucket (test); 24 a splat-pixel of a patch not left out, and
+// 27 + 4 C more where a lane of the warp blends. finish_splats: 96 + 4 (6 + C) bytes, 30 operations a splat.
 //
 // Sources: per-Gaussian backward over buckets with checkpoints: Mallick et al. 2024, "Taming 3DGS"; leaving out patches:
 // Hahlbohm et al., "Faster-GS"; absolute gradients: Ye et al. 2024, "AbsGS"; total - prefix as csrc/cpu/rasterize_bwd_kernel.cpp.
@@ -38,8 +38,8 @@ struct Stream {
 // Where a warp is: a bucket, its tile, and this lane's splat.
 template <class T>
 struct BucketPlace {
-    int64_t begin;   // first pair of the tile
-    int64_t bucket;  // number in the tile
+    int64_t bucket;      // number in the tile
+    int64_t checkpoint;  // its slot; none for bucket 0
     int tile, tiles_x;
     int lane, splat;  // splat -1: the tile's list has ended
 };
@@ -50,9 +50,10 @@ SPLAT_DEVICE BucketPlace<T> bucket_place(const RasterizeBucketsArgs<T>& args, in
     place.tile = args.bucket_tiles[slot];
     place.tiles_x = tiles_along(args.width);
     place.lane = int(threadIdx.x) % WARP;
-    place.begin = args.tile_starts[place.tile];
-    place.bucket = slot - (place.begin / BUCKET + place.tile);
-    const int64_t pair = place.begin + place.bucket * BUCKET + place.lane;
+    const TileSlots slots = tile_slots(args.tile_starts, place.tile, args.first_tile);
+    place.bucket = slot - slots.buckets;
+    place.checkpoint = slots.checkpoints + place.bucket - 1;
+    const int64_t pair = args.tile_starts[place.tile] + place.bucket * BUCKET + place.lane;
     place.splat = pair < args.tile_starts[place.tile + 1] ? args.pairs[pair] : -1;
     return place;
 }
@@ -90,9 +91,8 @@ SPLAT_DEVICE void read_patch(const RasterizeBucketsArgs<T>& args, const BucketPl
         load_channels<C>(args.image + pixel * args.channels, args.channels, image);
         transmittance = T(1);
         if (place.bucket > 0) {
-            const T* checkpoint = args.checkpoints +
-                                  (place.begin / BUCKET + place.bucket - 1) * ((1 + C) * TILE_PIXELS) +
-                                  patch * WARP + lane;
+            const T* checkpoint =
+                args.checkpoints + place.checkpoint * ((1 + C) * TILE_PIXELS) + patch * WARP + lane;
             transmittance = checkpoint[0];
 #pragma unroll
             for (int k = 0; k < C; ++k) sums[k] = checkpoint[(1 + k) * TILE_PIXELS];

@@ -8,12 +8,12 @@
 //   until all rays of the tile have ended; then write out.
 // For the backward, before a warp enters a bucket (other than a tile's first) each pixel saves T, with the ray's state in its
 // sign, and its sums of features: a checkpoint. And for each patch the number of buckets that it entered, so that nothing
-// behind is asked for. Slots need no scan: with s the tile's first pair, checkpoint k >= 1 is s / 32 + k - 1, and the tile's
-// buckets begin at s / 32 + tile; floor((s + n) / 32) >= floor(s / 32) + floor(n / 32), so tiles do not overlap.
+// behind is asked for. Where memory for all checkpoints is short, the host leaves them out and calls the kernel again while it goes
+// backward, for a band of tiles at a time.
 //
-// Bytes, float, C channels: 36 + 4 C a visited pair (twice the pair's index, record, features), 4 C + 4 a pixel; checkpoints
-// 32 (1 + C) a pair whose bucket was entered, C = 3: 128. Operations: 75 a visited pair (staging), 30 a pair and patch (test),
-// 20 + 2 C a pixel-splat of a touched patch.
+// Bytes, float, C channels: 36 + 4 C a visited pair (index, record, features), 4 C + 4 a pixel; checkpoints 32 (1 + C) a pair whose
+// bucket was entered, 128 for C = 3. Operations (a fused multiply-add is 2, a power 4, a root or quotient 8): 85 a visited pair
+// (staging), 40 a pair and patch (test), 23 + 2 C a pixel-splat of a touched patch.
 //
 // Sources: tiles, staging: Kerbl et al. 2023; checkpoints a bucket: Mallick et al. 2024, "Taming 3DGS", section on the
 // per-Gaussian backward; culling by warp: Radl et al. 2024, "StopThePop", and Hahlbohm et al., "Faster-GS". The test of a
@@ -103,10 +103,10 @@ SPLAT_DEVICE void blend_bucket(const Staged<T, C>* staged, int number, PatchCorn
     }
 }
 
-// Blends the tile's list; returns the number of buckets that this warp entered.
+// Blends the tile's list; returns the number of buckets that this warp entered. checkpoints: the tile's, or null.
 template <class T, int C>
-SPLAT_DEVICE int blend_tile(const RasterizeTilesArgs<T>& args, int64_t begin, int64_t end, PatchCorner corner,
-                            PixelState<T, C>& pixel) {
+SPLAT_DEVICE int blend_tile(const RasterizeTilesArgs<T>& args, int64_t begin, int64_t end, T* checkpoints,
+                            PatchCorner corner, PixelState<T, C>& pixel) {
     __shared__ Staged<T, C> staged[BATCH];
     const int thread = int(threadIdx.x), lane = thread % WARP;
     int64_t bucket = 0;
@@ -117,9 +117,8 @@ SPLAT_DEVICE int blend_tile(const RasterizeTilesArgs<T>& args, int64_t begin, in
         __syncthreads();
         for (int offset = 0; offset < BATCH && first + offset < end; offset += BUCKET, ++bucket) {
             if (!__any_sync(FULL_WARP, pixel.transmittance > T(0))) break;
-            if (args.patch_buckets && bucket > 0)
-                pixel.save(args.checkpoints + (begin / BUCKET + bucket - 1) * ((1 + C) * TILE_PIXELS),
-                           thread);
+            if (checkpoints && bucket > 0)
+                pixel.save(checkpoints + (bucket - 1) * ((1 + C) * TILE_PIXELS), thread);
             const int64_t left = end - first - offset;
             blend_bucket(staged + offset, left < BUCKET ? int(left) : BUCKET, corner, lane, pixel);
         }
@@ -131,18 +130,22 @@ template <int C>
 struct RasterizeForward {
     template <class T>
     static SPLAT_DEVICE void run(const RasterizeTilesArgs<T>& args) {
-        const int tile = int(blockIdx.x), lane = int(threadIdx.x) % WARP, patch = int(threadIdx.x) / WARP;
+        const int tile = args.first_tile + int(blockIdx.x);
+        const int lane = int(threadIdx.x) % WARP, patch = int(threadIdx.x) / WARP;
         const PatchCorner corner = patch_corner(tile, patch, tiles_along(args.width));
         const int x = corner.x + lane % PATCH_WIDTH, y = corner.y + lane / PATCH_WIDTH;
         const bool inside = x < args.width && y < args.height;
         PixelState<T, C> pixel = {T(x) + T(0.5), T(y) + T(0.5), inside ? T(1) : T(-1), {}};
-        const int64_t begin = args.tile_starts[tile], end = args.tile_starts[tile + 1];
-        const int buckets = blend_tile<T, C>(args, begin, end, corner, pixel);
-        if (inside) pixel.write(args, int64_t(y) * args.width + x);
+        const TileSlots slots = tile_slots(args.tile_starts, tile, args.first_tile);
+        T* checkpoints =
+            args.checkpoints ? args.checkpoints + slots.checkpoints * ((1 + C) * TILE_PIXELS) : nullptr;
+        const int buckets = blend_tile<T, C>(args, args.tile_starts[tile], args.tile_starts[tile + 1],
+                                             checkpoints, corner, pixel);
+        if (inside && args.image) pixel.write(args, int64_t(y) * args.width + x);
         if (!args.patch_buckets) return;
         if (lane == 0) args.patch_buckets[tile * PATCHES + patch] = buckets;
-        for (int64_t slot = begin / BUCKET + tile + threadIdx.x; slot <= end / BUCKET + tile;
-             slot += TILE_PIXELS)
+        const int64_t end = tile_slots(args.tile_starts, tile + 1, args.first_tile).buckets;
+        for (int64_t slot = slots.buckets + threadIdx.x; slot < end; slot += TILE_PIXELS)
             args.bucket_tiles[slot] = tile;
     }
 };

@@ -7,9 +7,9 @@
 // project_colors_fwd those of culled splats left out  3. a colour, or its gradient, a lane, which replaces the row by the row
 // of its gradient  4. backward: the rows out to memory.
 //
-// sh_colors_fwd, degree 3:       12 + 192 bytes a splat in, 12 out, some 150 operations (60 more to decode).
-// sh_colors_bwd, degree 3:       216 bytes in, 204 out, some 500 operations.
-// project_colors_fwd, degree 3:  44 bytes in, 192 more for a splat that is not culled, 48 out, some 400 operations. Against the
+// sh_colors_fwd, degree 3:       12 + 192 bytes a splat in, 12 out, 150 operations (and 55 to decode).
+// sh_colors_bwd, degree 3:       216 bytes in, 204 out, 460 operations.
+// project_colors_fwd, degree 3:  44 bytes in, 192 more for a splat that is not culled, 48 out, 540 operations. Against the
 //                                two kernels it saves the second reading of the means and the coefficients of what is culled.
 //
 // Sources: Kerbl et al. 2023, "3D Gaussian Splatting" (colour and culling in one preprocessing kernel).

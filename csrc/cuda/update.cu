@@ -13,8 +13,9 @@
 // Since each phase begins anew from memory or shared memory, phase 3 and 5 never hold their registers at the same time.
 //
 // 59 parameters of 24 bytes (three numbers in, three out) and 44 bytes of gradients and radii: 1460 bytes a splat, and 236
-// that are read a second time, out of the caches; some 600 + 500 operations for the gradients and 59 x 12 for Adam. A float
-// card at 4.8 TB/s needs 0.30 ms for a million splats by bytes, 0.03 ms by operations: memory alone counts.
+// that are read a second time, out of the caches; 950 operations for the gradients and 59 x 15 for Adam. A card of 4.8 TB/s
+// and 67 TFLOP/s needs 0.30 ms for a million splats by bytes and 0.03 ms by operations. (Operations are counted in the PTX, a
+// multiply-add as two, as for the other kernels of splats.)
 //
 // Sources: Kingma and Ba 2015, "Adam"; Mallick et al. 2024, "Taming 3DGS" (sparse Adam); the fusion is the one of
 // csrc/cpu/update_kernel.cpp.

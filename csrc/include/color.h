@@ -38,4 +38,28 @@ SPLAT_FN T srgb_from_linear_gradient(T linear, T encoded) {
     return select(linear <= T(SRGB_LINEAR_KNEE), T(1.0 / SRGB_SLOPE), curved);
 }
 
+// How photometric_loss compares a number of a picture. `encode`: it is given as linear light, else as an sRGB value.
+//
+// `linear` false: sRGB values are compared. `linear` true: linear light x, against a wanted y, by s(x) (x - y), where s is the
+// slope of the curve at the drawn value and counts as a constant. Near y that is the difference of the encoded values, so
+// dark and bright parts weigh as they do to the eye. But y stands in it to the first power only: if y is noisy, the gradient
+// of the squared difference, s^2 (x - y), has a mean of 0 where x is the mean of y. Encoded noisy values have another mean, since
+// the curve is bent; so has what 1 / s(y)^2 weighs, or what minimises |x - y|.
+//
+// Source: Mildenhall et al. 2022, "NeRF in the Dark" (RawNeRF), eq. 3 to 5; Lehtinen et al. 2018, "Noise2Noise", section 3.3.
+template <class T>
+SPLAT_FN T compared_value(T given, bool encode, bool linear) {
+    if (encode == linear) return given;
+    if (encode) return srgb_from_linear(given);
+    T light, derivative;
+    linear_from_srgb(given, light, derivative);
+    return light;
+}
+
+// s(x) for the comparison of linear light, else 1.
+template <class T>
+SPLAT_FN T comparison_slope(T drawn, bool linear) {
+    return linear ? srgb_from_linear_gradient(drawn, srgb_from_linear(drawn)) : T(1);
+}
+
 SPLAT_END_ISA

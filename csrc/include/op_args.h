@@ -143,8 +143,9 @@ template <class T>
 struct PhotometricLossArgs {
     int32_t height;
     int32_t width;
-    int32_t encode;    // 1: both pictures are linear light, and compared as sRGB values
-    int32_t reserved;  // 0
+    int32_t encode;  // 1: both pictures are linear light, and compared as sRGB values
+    int32_t
+        linear;  // 1: compared in linear light after all, as csrc/include/color.h weighs it; needs ssim_weight 0
     T l1_weight;
     T ssim_weight;  // 0: SSIM is not computed, and told as 0
     T mse_weight;

@@ -11,7 +11,6 @@ from torch import Tensor
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.conventions import sh_degree
-from splat_engine.formats.splats import ARRAY_NAMES
 from splat_engine.ops import Projected, ScreenGradients, project, project_colors, rasterize, sh_colors
 
 ALPHA_DIVISOR_MIN = 1e-4
@@ -132,7 +131,11 @@ def _to_screen_at_once(
 ) -> Screen:
     """``to_screen`` without gradients, which is one kernel on a card."""
     projected, colors = project_colors(
-        *(params[name] for name in ARRAY_NAMES),
+        params["means"],
+        params["log_scales"],
+        params["quats_wxyz"],
+        params["opacity_logits"],
+        params["sh"],
         viewmat,
         intrinsics,
         camera.width,

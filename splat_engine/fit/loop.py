@@ -23,6 +23,7 @@ from splat_engine.fit.checkpoint import load_checkpoint, save_checkpoint
 from splat_engine.fit.commands import CommandSource, Interrupt, ParentGone, Unreadable
 from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.losses import loss_space_of
 from splat_engine.fit.memory import is_out_of_memory, measure, out_of_memory
 from splat_engine.fit.metrics import ViewScore, mean_scores, score_views
 from splat_engine.fit.model import SplatState
@@ -56,6 +57,7 @@ class FitRequest:
         resume: Go on from the run's checkpoint.
         version: Of the program, for the records.
         place: Where the fit is.
+        notes: Warnings from before the run began.
     """
 
     capture: Path
@@ -64,6 +66,7 @@ class FitRequest:
     resume: bool = False
     version: str = ""
     place: Place = CPU
+    notes: tuple[str, ...] = ()
 
 
 def run_fit(request: FitRequest, emit: Callable[[Event], None], commands: CommandSource) -> events.Finished:
@@ -119,7 +122,7 @@ class _FitRun:
     def begin(self) -> None:
         """Reads everything; leaves an old run untouched if something is wrong with the input."""
         capture = read_capture(self.request.capture)
-        for note in capture.notes:
+        for note in (*self.request.notes, *capture.notes):
             self.warn(note)
         checkpoint = load_checkpoint(self.run.checkpoint) if self.request.resume else None
         self.images = self._images(capture, "train")
@@ -171,9 +174,10 @@ class _FitRun:
             self._seconds_before = float(checkpoint["seconds"])
             if checkpoint["capture"] != str(capture.root.resolve()):
                 self.warn(f"The checkpoint was made with another capture: {checkpoint['capture']}.")
+        space = loss_space_of(capture.info, self.images.views, fit)
         place = self.request.place
         trainer = Trainer(
-            self.settings,
+            replace(self.settings, fit=replace(fit, loss_space=space)),
             self.images,
             state.to(place.device),
             extent=extent,

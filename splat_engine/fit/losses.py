@@ -5,6 +5,7 @@ Source: Kerbl et al. 2023, 3D Gaussian Splatting, eq. 7 (0.8 L1 + 0.2 D-SSIM).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 import torch
@@ -13,12 +14,35 @@ from torch import Tensor
 from splat_engine.fit.drawing import Drawn
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.views import ViewTensors
-from splat_engine.formats.settings import FitSettings
+from splat_engine.formats.capture import CaptureInfo, View
+from splat_engine.formats.settings import FitSettings, LossSpace
 from splat_engine.ops import photometric_loss
 
 GATE_ALPHA = 0.5
 """Depth and normals are compared where target and drawing are at least this opaque: elsewhere they are mixtures. The
 losses put zeros elsewhere and select nothing: the size of a selection is known to a card only, and would be waited for."""
+
+LINEAR_LIGHT_WEIGHT = 10.0
+"""Weight of the squared error of linear light: at a difference of 0.04 its gradient is that of the L1 of encoded values."""
+CLEAN_SAMPLES = 64
+"""From so many samples a pixel on, views are compared as if they had no noise."""
+
+
+def loss_space_of(info: CaptureInfo, views: Sequence[View], settings: FitSettings) -> LossSpace:
+    """Returns what "auto" means for a capture: linear light where the views have the noise of few samples.
+
+    A denoiser leaves no noise that has a mean, display pictures are cut at 1, and the samples of a rasteriser make smooth
+    edges: all these are compared as encoded values.
+
+    Args:
+        info: Of the capture.
+        views: The views that are fitted, each with the file that is its truth.
+        settings: The wish.
+    """
+    if settings.loss_space != "auto":
+        return settings.loss_space
+    noisy = info.engine == "CYCLES" and 0 < info.samples < CLEAN_SAMPLES and not info.denoised
+    return "linear" if noisy and all(view.exr is not None for view in views) else "encoded"
 
 
 def depth_loss(depth: Tensor, alpha: Tensor, target: Tensor, target_alpha: Tensor, extent: float) -> Tensor:
@@ -52,6 +76,7 @@ class PhotometricOptions(TypedDict):
     """How a view's picture is compared; keywords of the photometric ops."""
 
     encode: bool
+    linear: bool
     ssim_weight: float
     mse_weight: float
     alpha_weight: float
@@ -61,9 +86,19 @@ class PhotometricOptions(TypedDict):
 def photometric_options(
     view: ViewTensors, formation: ImageFormation, settings: FitSettings
 ) -> PhotometricOptions:
-    """Returns how a view's picture is compared in a fit."""
+    """Returns how a view's picture is compared in a fit; "auto" that nobody has decided is "encoded"."""
+    if settings.loss_space == "linear":
+        return {
+            "encode": formation.is_linear,
+            "linear": True,
+            "ssim_weight": 0.0,
+            "mse_weight": LINEAR_LIGHT_WEIGHT + settings.mse_weight,
+            "alpha_weight": settings.alpha_weight,
+            "valid": view.valid,
+        }
     return {
         "encode": formation.is_linear,
+        "linear": False,
         "ssim_weight": settings.ssim_weight,
         "mse_weight": settings.mse_weight,
         "alpha_weight": settings.alpha_weight,

@@ -39,7 +39,8 @@ def morton_codes(points: Tensor) -> Tensor:
     for shift, mask in SPREAD:
         bits = (bits | (bits << shift)) & mask
     x, y, z = bits.unbind(dim=1)
-    return x | (y << 1) | (z << 2)
+    codes: Tensor = x | (y << 1) | (z << 2)
+    return codes
 
 
 def morton_order(points: Tensor) -> Tensor:

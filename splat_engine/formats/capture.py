@@ -67,7 +67,8 @@ class CaptureInfo:
         view_transform: Blender's view transform and look of the PNGs, such as "AgX".
         color_space: "linear" if the EXR files are the truth, "srgb" if the pictures are.
         passes: Which of PASSES the EXR files hold.
-        samples: Render samples a training view.
+        samples: Render samples a training view; 0 where nobody knows.
+        denoised: Whether a denoiser has smoothed the views.
         engine: Render engine, such as "CYCLES".
         object_names: Names behind the object index pass; index i + 1 is entry i.
         bounds_min, bounds_max: [3] box around the target, scene units.
@@ -79,6 +80,7 @@ class CaptureInfo:
     color_space: Literal["linear", "srgb"] = "linear"
     passes: tuple[str, ...] = ()
     samples: int = 0
+    denoised: bool = False
     engine: str = ""
     object_names: tuple[str, ...] = ()
     bounds_min: tuple[float, ...] | None = None
@@ -136,6 +138,7 @@ def write_capture(capture: Capture, *, name: str = TRANSFORMS_NAME) -> Path:
             "color_space": info.color_space,
             "passes": list(info.passes),
             "samples": info.samples,
+            "denoised": info.denoised,
             "engine": info.engine,
             "object_names": list(info.object_names),
             "bounds_min": info.bounds_min and list(info.bounds_min),
@@ -240,6 +243,7 @@ def _info_of(ours: dict[str, Any], file: Path) -> CaptureInfo:
         raise FormatError(f"{where}, has the color_space {values['color_space']!r}.", "It is linear or srgb.")
     values["unit_scale_m"] = _typed(ours, "unit_scale_m", float, defaults.unit_scale_m, where)
     values["samples"] = _typed(ours, "samples", int, defaults.samples, where)
+    values["denoised"] = _typed(ours, "denoised", bool, defaults.denoised, where)
     for name, kind in (("passes", str), ("object_names", str), ("bounds_min", float), ("bounds_max", float)):
         values[name] = _tuple(ours, name, kind, getattr(defaults, name), where)
     for name in ("bounds_min", "bounds_max"):

@@ -59,6 +59,7 @@ def setting(
 
 Rig = Literal["scene", "selected", "active", "markers", "sphere", "dome", "ring"]
 Target = Literal["auto", "linear", "display"]
+LossSpace = Literal["auto", "encoded", "linear"]
 StrategyName = Literal["none", "adaptive"]
 
 
@@ -170,8 +171,17 @@ class FitSettings:
         minimum=0,
         maximum=10,
     )
+    loss_space: LossSpace = setting(
+        "auto",
+        "Loss",
+        "Compare encoded values, sharper; or linear light, which noisy views do not bias; or by the capture's samples.",
+    )
     ssim_weight: float = setting(
-        0.2, "SSIM Weight", "Share of D-SSIM in the colour loss; the rest is L1.", minimum=0, maximum=1
+        0.2,
+        "SSIM Weight",
+        "Share of D-SSIM in the loss of encoded values; the rest is L1.",
+        minimum=0,
+        maximum=1,
     )
     mse_weight: float = setting(0.0, "MSE Weight", "Weight of the squared error.", minimum=0, maximum=1000)
     alpha_weight: float = setting(

@@ -172,7 +172,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("height", "i32"),
         ("width", "i32"),
         ("encode", "i32"),
-        ("reserved", "i32"),
+        ("linear", "i32"),
         ("l1_weight", "scalar"),
         ("ssim_weight", "scalar"),
         ("mse_weight", "scalar"),

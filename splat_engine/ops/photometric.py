@@ -26,6 +26,7 @@ def photometric_loss(
     background: Tensor,
     *,
     encode: bool,
+    linear: bool = False,
     ssim_weight: float,
     mse_weight: float = 0.0,
     alpha_weight: float = 0.0,
@@ -38,14 +39,19 @@ def photometric_loss(
     then go through the sRGB curve, which has no upper end and below 0 stays straight. SSIM takes zeros outside the image.
     Gradients go to ``image`` and ``alpha``; at a difference of exactly 0 that of L1 is 0.
 
+    With ``linear`` linear light is compared: the loss is v MSE + u L1 of the alphas, and a difference is taken times the slope
+    of the sRGB curve at the drawn value, which counts as a constant. So the eye's scale is kept, and yet noise in the target
+    does not move the minimum away from its mean, as it does in encoded values.
+
     Args:
         image: [H, W, 3] drawn over the background.
         alpha: [H, W] drawn.
         target: [H, W, 3] premultiplied, in the space of the image; no gradient.
         target_alpha: [H, W]; no gradient.
         background: [3] in the same space; no gradient.
-        encode: compare sRGB values of what is given as linear light.
-        ssim_weight: w, 0 to 1.
+        encode: the pictures are given as linear light, and compared as sRGB values; else they are given as such.
+        linear: compare linear light, whichever is given.
+        ssim_weight: w, 0 to 1; 0 with ``linear``.
         mse_weight: v.
         alpha_weight: u.
         valid: [H, W] bool; pixels where it is False count as equal and have no gradient. None: all count.
@@ -57,10 +63,11 @@ def photometric_loss(
     Raises:
         ValueError: a shape, type, number or name is not as above.
 
-    Sources: Kerbl et al. 2023, 3D Gaussian Splatting, eq. 7; Wang et al. 2004 (SSIM); IEC 61966-2-1 (sRGB).
+    Sources: Kerbl et al. 2023, 3D Gaussian Splatting, eq. 7; Wang et al. 2004 (SSIM); IEC 61966-2-1 (sRGB); Mildenhall et
+    al. 2022, NeRF in the Dark, eq. 3 to 5 (linear light).
     """
     check_backend(backend)
-    _check(image, alpha, target, target_alpha, background, ssim_weight, valid)
+    _check(image, alpha, target, target_alpha, background, ssim_weight, linear, valid)
     target, target_alpha, background = target.detach(), target_alpha.detach(), background.detach()
     if backend == "reference":
         return reference.photometric_loss(
@@ -70,15 +77,16 @@ def photometric_loss(
             target_alpha,
             background,
             encode=encode,
+            linear=linear,
             ssim_weight=ssim_weight,
             mse_weight=mse_weight,
             alpha_weight=alpha_weight,
             valid=valid,
         )
     check_place(backend, image)
-    weights = _weights(ssim_weight, mse_weight, alpha_weight)
+    options = _options(encode, linear, ssim_weight, mse_weight, alpha_weight)
     given = [tensor.contiguous() for tensor in (image, alpha, target, target_alpha, background)]
-    loss, figures = apply(_PhotometricLoss, *given, contiguous(valid), encode, weights, backend)
+    loss, figures = apply(_PhotometricLoss, *given, contiguous(valid), options, backend)
     return PhotometricLoss(loss, *figures[1:].unbind())
 
 
@@ -90,6 +98,7 @@ def photometric_loss_and_gradients(
     background: Tensor,
     *,
     encode: bool,
+    linear: bool = False,
     ssim_weight: float,
     mse_weight: float = 0.0,
     alpha_weight: float = 0.0,
@@ -108,19 +117,23 @@ def photometric_loss_and_gradients(
     Raises:
         ValueError: a shape, type or number is not as ``photometric_loss`` wants it.
     """
-    _check(image, alpha, target, target_alpha, background, ssim_weight, valid)
+    _check(image, alpha, target, target_alpha, background, ssim_weight, linear, valid)
     check_place(backend, image)
     given = [tensor.detach().contiguous() for tensor in (image, alpha, target, target_alpha, background)]
     v_image, v_alpha = torch.empty_like(given[0]), torch.empty_like(given[1])
-    weights = _weights(ssim_weight, mse_weight, alpha_weight)
-    figures = _compare(given, contiguous(valid), encode, weights, v_image, v_alpha, backend)
+    options = _options(encode, linear, ssim_weight, mse_weight, alpha_weight)
+    figures = _compare(given, contiguous(valid), options, v_image, v_alpha, backend)
     return PhotometricLoss(*figures.unbind()), v_image, v_alpha
 
 
-def _weights(ssim_weight: float, mse_weight: float, alpha_weight: float) -> dict[str, float]:
-    """The weights under the names of the native structure."""
+def _options(
+    encode: bool, linear: bool, ssim_weight: float, mse_weight: float, alpha_weight: float
+) -> dict[str, float]:
+    """What is compared, and the weights, under the names of the native structure."""
     return {
-        "l1_weight": 1.0 - ssim_weight,
+        "encode": int(encode),
+        "linear": int(linear),
+        "l1_weight": 0.0 if linear else 1.0 - ssim_weight,
         "ssim_weight": ssim_weight,
         "mse_weight": mse_weight,
         "alpha_weight": alpha_weight,
@@ -130,8 +143,7 @@ def _weights(ssim_weight: float, mse_weight: float, alpha_weight: float) -> dict
 def _compare(
     given: Sequence[Tensor],
     valid: Tensor | None,
-    encode: bool,
-    weights: dict[str, float],
+    options: dict[str, float],
     v_image: Tensor | None,
     v_alpha: Tensor | None,
     backend: str,
@@ -145,8 +157,7 @@ def _compare(
         image,
         height=image.shape[0],
         width=image.shape[1],
-        encode=int(encode),
-        **weights,
+        **options,
         image=address(image),
         alpha=address(alpha),
         target=address(target),
@@ -167,6 +178,7 @@ def _check(
     target_alpha: Tensor,
     background: Tensor,
     ssim_weight: float,
+    linear: bool,
     valid: Tensor | None,
 ) -> None:
     scalar_name(image.dtype)
@@ -184,6 +196,8 @@ def _check(
             raise ValueError(f"valid: expected bool on {image.device}, got {valid.dtype} on {valid.device}")
     if not 0 <= ssim_weight <= 1:
         raise ValueError(f"ssim_weight: expected 0 to 1, got {ssim_weight}")
+    if linear and ssim_weight > 0:
+        raise ValueError(f"ssim_weight: expected 0 with linear, got {ssim_weight}: SSIM of noise is biased")
 
 
 class _PhotometricLoss(torch.autograd.Function):
@@ -191,10 +205,10 @@ class _PhotometricLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        *given, valid, encode, weights, backend = arguments
+        *given, valid, options, backend = arguments
         wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         v_image, v_alpha = [torch.empty_like(value) for value in given[:2]] if wanted else (None, None)
-        figures = _compare(given, valid, encode, weights, v_image, v_alpha, backend)
+        figures = _compare(given, valid, options, v_image, v_alpha, backend)
         ctx.backend = backend
         ctx.save_for_backward(v_image, v_alpha)
         ctx.mark_non_differentiable(figures)
@@ -207,4 +221,4 @@ class _PhotometricLoss(torch.autograd.Function):
         # To see that the factor is 1 a card would have to be waited for.
         if ctx.backend != "cpu" or v_loss.item() != 1.0:
             gradients = tuple(v_loss * gradient for gradient in gradients)
-        return (*gradients, None, None, None, None, None, None, None)
+        return (*gradients, None, None, None, None, None, None)

@@ -90,5 +90,12 @@ def project_colors(
         near_depth=float(near),
         **{name: address(tensor) for name, tensor in (inputs | outputs).items()},
     )
-    colors = outputs.pop("colors")
-    return Projected(**{"normals": None, **outputs}), colors
+    projected = Projected(
+        means2d=outputs["means2d"],
+        depths=outputs["depths"],
+        conics=outputs["conics"],
+        opacities=outputs["opacities"],
+        normals=outputs.get("normals"),
+        radii=outputs["radii"],
+    )
+    return projected, outputs["colors"]

@@ -158,9 +158,10 @@ class RasterPass:
         self._context: Context | None = None
         place = (self._inputs, self._depths, self._background, width, height)
         if backend == "reference":
-            self.image, self.alpha = reference.rasterize(
-                *self._inputs, self._depths, width, height, self._background
-            )
+            with torch.no_grad():
+                self.image, self.alpha = reference.rasterize(
+                    means2d, conics, opacities, features, depths, width, height, background
+                )
         else:
             check_place(backend, means2d)
             self.image, self.alpha, self._context = _forward(backend, *place, save=True)

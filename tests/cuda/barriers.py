@@ -9,6 +9,7 @@ under the thread sanitizer, which tells of two threads that touch the same memor
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -112,10 +113,15 @@ def _run(mode: str, scenario: str, barriers: list[Barrier]) -> dict[Barrier, Ver
 def _output(mode: str, words: list[str]) -> tuple[int, str]:
     """Exit code and output of one process."""
     if mode == "thread":
-        outcome = sanitized.run("thread", words)
+        outcome = sanitized.run("thread", words, stop_at_race=True)
         return outcome.code, outcome.output + outcome.report
     done = subprocess.run(
-        [sys.executable, *words], cwd=build.ROOT, capture_output=True, text=True, check=False
+        [sys.executable, *words],
+        env={**os.environ, "PYTHONPATH": build.PYTHONPATH},
+        cwd=build.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return done.returncode, done.stdout + done.stderr
 

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from splat_engine.ops.adam import adam_step
-from tests.cuda import splat_scenario
+from tests.cuda import raster_scenario, splat_scenario
+from tests.cuda.loss_scenarios import photometric_scenario, ssim_scenario
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ def adam() -> dict[str, Tensor]:
 
 SCENARIOS: dict[str, Scenario] = {
     "adam": Scenario(("adam",), adam),
+    "ssim": Scenario(("ssim",), ssim_scenario),
+    "photometric": Scenario(("photometric",), photometric_scenario),
+    "raster": Scenario(("tiles", "rasterize_fwd", "rasterize_bwd"), raster_scenario.run),
     "splats": Scenario(("project", "sh", "update", "relocate"), splat_scenario.run),
 }
 """Name to scenario."""

@@ -47,6 +47,26 @@ def test_equals_the_other_backends(
             assert relative_l2(got, want) < tolerance, backend
 
 
+@both_spaces
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("masked", [False, True])
+def test_linear_light_equals_the_other_backends(dtype: torch.dtype, encode: bool, masked: bool) -> None:
+    """So does the comparison of linear light, values above 1 among it."""
+    view = view_of(17, 33, dtype)
+    view["image"] = 3 * view["image"] - 0.05
+    valid = torch.rand(17, 33, generator=torch.Generator().manual_seed(2)) > 0.3 if masked else None
+    options = {"encode": encode, "linear": True, "valid": valid, "ssim_weight": 0.0}
+    ours, our_gradients = loss_and_gradients(view, "cuda", **options)
+    tolerance = 1e-11 if dtype == torch.float64 else 3e-5
+    for backend in ("cpu", "reference"):
+        expected, gradients = loss_and_gradients(view, backend, **options)
+        assert expected.squared > 0.05 and gradients[0].abs().max() > 0
+        for name, got, want in zip(PhotometricLoss._fields, ours, expected, strict=True):
+            assert got.item() == pytest.approx(want.item(), rel=tolerance, abs=1e-7), (backend, name)
+        for got, want in zip(our_gradients, gradients, strict=True):
+            assert relative_l2(got, want) < tolerance, backend
+
+
 @pytest.mark.parametrize("part", ["l1", "ssim", "mse", "alpha"])
 def test_each_weight_alone(part: str) -> None:
     """A loss of one part alone has that part's figure and gradient: no weight acts on another's part."""

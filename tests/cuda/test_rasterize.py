@@ -113,9 +113,36 @@ def test_buckets_behind_the_end_are_not_entered(ends: int, dtype: torch.dtype) -
     tensors = stack(300, ends, dtype)
     inputs = [tensors[name] for name in ("means2d", "conics", "opacities", "features")]
     _, _, saved = cuda.forward(inputs, tensors["depths"], None, 16, 16)
-    assert saved is not None
-    assert (saved.patch_buckets == ends // 32 + 1).all()
-    assert saved.checkpoints.shape == (300 // 32, 4, 256)
+    assert saved is not None and saved.checkpoints is not None
+    assert (saved.checkpoints.patch_buckets == ends // 32 + 1).all()
+    assert saved.checkpoints.rays.shape == (300 // 32, 4, 256)
+
+
+@emulation
+@both_types
+@pytest.mark.parametrize("limit_pairs", [0, 300, 700])
+def test_checkpoints_that_do_not_fit_are_made_in_bands(
+    monkeypatch: pytest.MonkeyPatch, limit_pairs: int, dtype: torch.dtype
+) -> None:
+    """A tile at a time, or as many as fit: the same gradients, never more checkpoints at once than allowed."""
+    tensors = cast(scene(600, 70, 20, seed=6, sigma_px=(1.0, 9.0), opacity=(0.01, 0.06)), dtype)
+    whole = render(tensors, 70, 20, "cuda")
+    bytes_of_pair = 8 * 4 * tensors["means2d"].element_size()
+    monkeypatch.setattr(cuda, "_memory_bytes", lambda _: limit_pairs * bytes_of_pair * cuda.CHECKPOINT_SHARE)
+    rooms = []
+    make_room = cuda._room
+
+    def spy(*arguments: object) -> cuda.Checkpoints:
+        rooms.append(make_room(*arguments))  # type: ignore[arg-type]
+        return rooms[-1]
+
+    monkeypatch.setattr(cuda, "_room", spy)
+    in_bands = render(tensors, 70, 20, "cuda")
+    assert torch.equal(in_bands.image, whole.image)
+    assert_close(in_bands, whole, dtype)
+    assert len(rooms) > 1 and sum(room.tiles for room in rooms) == 10
+    assert all(room.tiles == 1 or len(room.rays) * 32 <= limit_pairs for room in rooms)
+    assert limit_pairs == 0 or any(room.tiles > 1 for room in rooms)
 
 
 @emulation
@@ -239,7 +266,7 @@ def test_without_gradients_nothing_is_saved(monkeypatch: pytest.MonkeyPatch) -> 
 @both_types
 def test_a_pass_without_autograd_gives_the_same(dtype: torch.dtype) -> None:
     """RasterPass, twice backward, with absolute gradients and without: the CPU's."""
-    tensors = long_list(dtype)
+    tensors = cast(scene(90, 23, 19, seed=6, sigma_px=(1.0, 9.0), opacity=(0.05, 0.3)), dtype)
     passes = [
         RasterPass(**tensors, width=23, height=19, backend=backend)
         for backend in ("cuda", "cpu", "reference")

@@ -19,6 +19,7 @@ from PIL import Image
 from splat_engine import cli
 from splat_engine.fit.exr import read_layers
 from splat_engine.formats.capture import TRANSFORMS_NAME
+from splat_engine.formats.errors import UserError
 from splat_engine.formats.point_ply import Points, write_point_ply
 from splat_engine.formats.settings import RunSettings, to_dict
 from splat_engine.formats.splat_ply import read_splat_ply, write_splat_ply
@@ -255,6 +256,26 @@ def test_unknown_settings(capture: Path, tmp_path: Path, capsys: pytest.CaptureF
         capsys, 1, "train", capture, "--out", tmp_path / "run", "--sh-degree", "7"
     )
     assert "CUDA" in fails(capsys, 1, "train", capture, "--out", tmp_path / "run", "--device", "cuda")
+
+
+def test_a_card_that_is_left_alone_is_a_warning(
+    capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ``auto``, a card whose kernels cannot be had: the fit is on the processor, and an event says why."""
+    import torch
+
+    from splat_engine.fit import place
+
+    def refuse(device: torch.device) -> None:
+        raise UserError("The driver is too old.", "Update it.")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(place, "check_card", refuse)
+    assert train(capture, tmp_path / "run", "--steps", "1") == 0
+    said = events_of(tmp_path / "run")
+    assert any(e["event"] == "warning" and "too old" in e["message"] for e in said)
+    assert next(e for e in said if e["event"] == "started")["device"].startswith("cpu, ")
 
 
 def test_resume_without_a_run(capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,8 +112,9 @@ def test_same_seed_same_splats(capture: Capture) -> None:
 
 @pytest.mark.parametrize("stop", [1, 17, 30])
 def test_resume_equals_never_stopped(capture: Capture, stop: int) -> None:
-    """A trainer loaded from another's state_dict goes on bit for bit, densification and all."""
-    settings = settings_of(45, DensifySettings(start=10, interval=10, gradient=1e-4, reset_interval=15))
+    """A trainer loaded from another's state_dict goes on bit for bit, densification, sorting and all."""
+    densify = DensifySettings(start=10, interval=10, gradient=1e-4, sort_interval=2, reset_interval=15)
+    settings = settings_of(45, densify)
     whole = trainer_of(capture, settings)
     for _ in range(stop):
         whole.train_step()

@@ -10,9 +10,17 @@ from torchmetrics.functional.image import peak_signal_noise_ratio, structural_si
 
 from splat_engine.fit.drawing import Drawn
 from splat_engine.fit.formation import ImageFormation, decode_srgb, encode_srgb
-from splat_engine.fit.losses import depth_loss, fit_loss, normal_loss
+from splat_engine.fit.losses import (
+    CLEAN_SAMPLES,
+    LINEAR_LIGHT_WEIGHT,
+    depth_loss,
+    fit_loss,
+    loss_space_of,
+    normal_loss,
+)
 from splat_engine.fit.metrics import PSNR_MAX_DB, ViewScore, compare, mean_scores, psnr_db
 from splat_engine.fit.views import ViewTensors, view_tensors
+from splat_engine.formats.capture import CaptureInfo, View
 from splat_engine.formats.conventions import linear_from_srgb
 from splat_engine.formats.conventions import srgb_from_linear as numpy_srgb_from_linear
 from splat_engine.formats.settings import FitSettings
@@ -103,6 +111,44 @@ def test_fit_loss_puts_both_over_the_same_background(name: str) -> None:
     expected += 0.25 * difference.square().mean() + 0.5 * view.alpha.mean()
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
     assert squared.item() == pytest.approx(difference.square().mean().item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["blender", "classic"])
+def test_linear_loss_compares_light(name: str) -> None:
+    """In linear light the colour loss is the squared error times the curve's slope at the drawn value, and no SSIM."""
+    formation = ImageFormation(name)  # type: ignore[arg-type]
+    view, drawn = view_and_drawn()
+    settings = FitSettings(loss_space="linear", mse_weight=2.0, alpha_weight=0.5)
+    loss, squared = fit_loss(
+        drawn, view, torch.zeros(3), formation, settings, extent=1.0, geometry_share=1.0, backend="cpu"
+    )
+    light, wanted = drawn.blended.detach().double(), view.color.double()
+    if name == "classic":
+        light, wanted = decode_srgb(light), decode_srgb(wanted)
+    step = 1e-6
+    slope = (encode_srgb(light + step) - encode_srgb(light - step)) / (2 * step)
+    expected = (slope * (light - wanted)).square().mean()
+    assert squared.item() == pytest.approx(expected.item(), rel=1e-4) and expected > 1e-3
+    total = (LINEAR_LIGHT_WEIGHT + 2.0) * expected + 0.5 * view.alpha.mean()
+    assert loss.item() == pytest.approx(total.item(), rel=1e-4)
+
+
+def test_auto_is_linear_where_views_are_noisy() -> None:
+    """Few samples of Cycles in EXR files; not many, denoised, unknown, of a rasteriser, or in a display picture."""
+    camera = ring_cameras(1, W, H)[0]
+    light, picture = View(camera, exr="views/0.exr"), View(camera, image="images/0.png")
+    noisy = CaptureInfo(engine="CYCLES", samples=16)
+    assert loss_space_of(noisy, [light, light], FitSettings()) == "linear"
+    clean = (
+        replace(noisy, samples=CLEAN_SAMPLES),
+        replace(noisy, denoised=True),
+        replace(noisy, samples=0),
+        replace(noisy, engine="EEVEE"),
+    )
+    assert {loss_space_of(info, [light], FitSettings()) for info in clean} == {"encoded"}
+    assert loss_space_of(noisy, [light, picture], FitSettings()) == "encoded"
+    assert loss_space_of(noisy, [light], FitSettings(loss_space="encoded")) == "encoded"
+    assert loss_space_of(clean[0], [picture], FitSettings(loss_space="linear")) == "linear"
 
 
 def test_masked_pixels_have_no_gradient() -> None:

@@ -124,6 +124,29 @@ def test_limits_and_types_are_kept(cls: type, name: str) -> None:
         )
 
 
+def test_words_beside_the_choices() -> None:
+    """A card's number after "cuda:" is legal, in a file and on the command line; nothing that only looks like it."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, FitSettings)
+    for word in ("auto", "cpu", "cuda", "cuda:0", "cuda:12"):
+        assert from_dict(FitSettings, {"device": word}).device == word
+        assert from_arguments(FitSettings, parser.parse_args(["--device", word])).device == word
+    for word in ("cuda:", "cuda:-1", "cuda:1 ", "cuda:1\n", "xcuda:1", "cuda:1000", "gpu", 0, None):
+        with pytest.raises(UserError, match="device") as caught:
+            from_dict(FitSettings, {"device": word})
+        assert "cuda:N" in caught.value.hint
+    assert declarations(FitSettings)["device"][2].choices == ("auto", "cpu", "cuda")
+    assert "cuda:N" in parser.format_help()
+
+
+def test_only_some_options() -> None:
+    """A command may take a few settings of a class; the others keep their defaults."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, FitSettings, only=("device",))
+    assert from_arguments(FitSettings, parser.parse_args(["--device", "cpu"])) == FitSettings(device="cpu")
+    assert "--steps" not in parser.format_help()
+
+
 def test_limits_themselves_are_allowed() -> None:
     """They are inclusive."""
     for cls, name in ALL_FIELDS:

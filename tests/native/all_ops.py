@@ -207,22 +207,23 @@ def compare(calls: Calls) -> None:
 
 
 def photometric(calls: Calls) -> None:
-    """The loss of the training step with its gradient: every pixel as sRGB, then two thirds of them as they are."""
+    """The loss of the training step with its gradient: every pixel as sRGB, two thirds of them as they are, in linear light."""
     case = calls.case
     counted = np.arange(case.height * case.width, dtype=np.uint8) % 3
     weights = {"l1_weight": 0.8, "ssim_weight": 0.2, "mse_weight": 0.1, "alpha_weight": 0.3}
-    for encode in (1, 0):
+    for encode, linear in ((1, 0), (0, 0), (1, 1), (0, 1)):
         gradients = {"v_image": (case.height, case.width, CHANNELS), "v_alpha": (case.height, case.width)}
         calls.call(
             "photometric_loss",
             "image alpha target target_alpha background",
             {"figures": (5,), **gradients},
-            f"photometric{encode}_",
+            f"photometric{encode}{linear}_",
             height=case.height,
             width=case.width,
             encode=encode,
+            linear=linear,
             valid=None if encode else counted.ctypes.data,
-            **weights,
+            **{**weights, "ssim_weight": 0.0 if linear else 0.2},
         )
 
 

@@ -37,9 +37,7 @@ class BenchInput:
     image_cotangent: NDArray[np.float32]
 
 
-def make_input(
-    count: int, size_px: int, seed: int = 1234, *, height_px: int | None = None
-) -> BenchInput:
+def make_input(count: int, size_px: int, seed: int = 1234, *, height_px: int | None = None) -> BenchInput:
     """Makes an input of any size; the standard ones are ``make_input(*CASES[name])``.
 
     Args:

@@ -2,18 +2,20 @@
 
 Memory for N splats and P pairs of a splat and a tile, in float: 64 N bytes of records and bounds, 64 N of sums while going
 backward, about 30 P while sorting, 4 P kept, and for a backward checkpoints of 32 (1 + C) P bytes, 128 P for colours. A
-drawing without gradients keeps none of it.
+drawing without gradients keeps no checkpoints. Where they would take more than CHECKPOINT_SHARE of the card's memory, they
+are made again while going backward, for a band of tiles at a time: one more forward and one more synchronisation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from splat_engine.formats.errors import UserError
-from splat_engine.ops._cuda.launch import blocks_for, launch
+from splat_engine.ops._cuda.launch import blocks_for, is_emulated, launch
 from splat_engine.ops._cuda.structs import CHANNELS
 from splat_engine.ops.checks import scalar_name
 from splat_engine.ops.memory import address
@@ -32,6 +34,8 @@ BACKWARD_WARPS = 4
 """Of a block: a warp a bucket."""
 SHORT_KEYS = 1 << 16
 """Up to this many tiles have keys of 16 bits."""
+CHECKPOINT_SHARE = 4
+"""Checkpoints take at most this part of the card's memory: a quarter."""
 MAX_IMAGE_SIZE = 1 << 18
 """px a side, as on the CPU (csrc/cpu/rasterize.h)."""
 
@@ -50,20 +54,34 @@ class TileLists(NamedTuple):
     pairs: Tensor
 
 
+class Checkpoints(NamedTuple):
+    """Where the rays of a band of tiles were before each bucket.
+
+    Attributes:
+        first_tile: The band's.
+        tiles: Number of tiles in it.
+        rays: [P' // 32, 1 + C, 256] for the P' pairs of the band; undefined where no ray arrived.
+        patch_buckets: [tiles of the image, 8] int32, the buckets that each patch of the band entered.
+        bucket_tiles: [P' // 32 + tiles] int32, the tile of each bucket's slot.
+    """
+
+    first_tile: int
+    tiles: int
+    rays: Tensor
+    patch_buckets: Tensor
+    bucket_tiles: Tensor
+
+
 class Saved(NamedTuple):
     """What a forward keeps for its backward; only read.
 
     Attributes:
         lists: The tiles' lists.
-        checkpoints: [P // 32, 1 + C, 256] rays before each bucket but a tile's first; undefined where no ray arrived.
-        patch_buckets: [tiles, 8] int32, the buckets that each patch entered.
-        bucket_tiles: [P // 32 + tiles] int32, the tile of each bucket's slot.
+        checkpoints: Of all tiles; None where they would take too much memory.
     """
 
     lists: TileLists
-    checkpoints: Tensor
-    patch_buckets: Tensor
-    bucket_tiles: Tensor
+    checkpoints: Checkpoints | None
 
 
 def forward(
@@ -93,26 +111,20 @@ def forward(
     """
     lists = tile_lists(inputs, depths, width, height)
     features = inputs[3]
-    channels = features.shape[1]
+    channels, pairs, tiles = features.shape[1], lists.pairs.shape[0], lists.tile_starts.shape[0] - 1
     image, alpha = depths.new_empty(height, width, channels), depths.new_empty(height, width)
-    saved = _room_to_save(lists, channels) if save else None
-    tiles = lists.tile_starts.shape[0] - 1
-    launch(
-        f"rasterize_fwd_c{_compiled(channels)}",
-        scalar_name(depths.dtype),
-        depths.device,
-        grid=tiles,
-        block=TILE_PIXELS,
-        width=width,
-        height=height,
-        channels=channels,
-        features=address(features),
+    fits = pairs <= _pairs_at_once(features)
+    checkpoints = _room(lists, channels, 0, tiles, pairs) if save and fits else None
+    _blend(
+        lists,
+        checkpoints,
+        features,
+        (width, height),
         background=address(background),
         image=address(image),
         alpha=address(alpha),
-        **_addresses(lists, saved),
     )
-    return image, alpha, saved
+    return image, alpha, Saved(lists, checkpoints) if save else None
 
 
 def backward(
@@ -139,42 +151,49 @@ def backward(
     Returns:
         Gradients of means2d, conics, opacities, features; then, if asked for, the absolute sums [N, 2].
     """
-    means2d, _, opacities, features = inputs
+    features = inputs[3]
     (count, channels), (height, width) = features.shape, alpha.shape
-    scalar, device = scalar_name(image.dtype), image.device
     sums = image.new_zeros(count, LINE)
-    buckets = saved.bucket_tiles.shape[0]
-    launch(
-        f"rasterize_bwd{'_absolute' if absolute else ''}_c{_compiled(channels)}",
-        scalar,
-        device,
-        grid=blocks_for(buckets, BACKWARD_WARPS),
-        block=BACKWARD_WARPS * BUCKET,
-        buckets=buckets,
-        width=width,
-        height=height,
-        channels=channels,
-        features=address(features),
-        image=address(image),
-        alpha=address(alpha),
-        v_image=address(v_image),
-        v_alpha=address(v_alpha),
-        sums=address(sums),
-        **_addresses(saved.lists, saved),
-    )
+    whole = saved.checkpoints
+    for checkpoints in [whole] if whole else _bands(saved.lists, features, (width, height)):
+        buckets = checkpoints.bucket_tiles.shape[0]
+        launch(
+            f"rasterize_bwd{'_absolute' if absolute else ''}_c{_compiled(channels)}",
+            scalar_name(image.dtype),
+            image.device,
+            grid=blocks_for(buckets, BACKWARD_WARPS),
+            block=BACKWARD_WARPS * BUCKET,
+            buckets=buckets,
+            width=width,
+            height=height,
+            channels=channels,
+            features=address(features),
+            image=address(image),
+            alpha=address(alpha),
+            v_image=address(v_image),
+            v_alpha=address(v_alpha),
+            sums=address(sums),
+            **_addresses(saved.lists, checkpoints),
+        )
+    return _finish(inputs, saved.lists.records, sums, absolute)
+
+
+def _finish(inputs: list[Tensor], records: Tensor, sums: Tensor, absolute: bool) -> list[Tensor]:
+    """Gradients from the splats' lines of sums."""
+    count, channels = inputs[3].shape
     gradients = [torch.empty_like(tensor) for tensor in inputs]
     if absolute:
-        gradients.append(torch.empty_like(means2d))
+        gradients.append(torch.empty_like(inputs[0]))
     launch(
         "finish_splats",
-        scalar,
-        device,
+        scalar_name(sums.dtype),
+        sums.device,
         grid=blocks_for(count, BLOCK),
         block=BLOCK,
         count=count,
         channels=channels,
-        records=address(saved.lists.records),
-        opacities=address(opacities),
+        records=address(records),
+        opacities=address(inputs[2]),
         sums=address(sums),
         v_means2d=address(gradients[0]),
         v_conics=address(gradients[1]),
@@ -183,6 +202,57 @@ def backward(
         v_abs_means2d=address(gradients[4]) if absolute else 0,
     )
     return gradients
+
+
+def _blend(
+    lists: TileLists,
+    checkpoints: Checkpoints | None,
+    features: Tensor,
+    size: tuple[int, int],
+    **pictures: int,
+) -> None:
+    """Blends the tiles of a band, or all; ``pictures``: background, image, alpha, left out where nothing is drawn."""
+    channels = features.shape[1]
+    launch(
+        f"rasterize_fwd_c{_compiled(channels)}",
+        scalar_name(features.dtype),
+        features.device,
+        grid=checkpoints.tiles if checkpoints else lists.tile_starts.shape[0] - 1,
+        block=TILE_PIXELS,
+        width=size[0],
+        height=size[1],
+        channels=channels,
+        features=address(features),
+        **pictures,
+        **_addresses(lists, checkpoints),
+    )
+
+
+def _bands(lists: TileLists, features: Tensor, size: tuple[int, int]) -> Iterator[Checkpoints]:
+    """Makes the checkpoints of a band of tiles after the other; a band's are gone when the next is asked for."""
+    starts, limit = lists.tile_starts.tolist(), _pairs_at_once(features)
+    first, tiles = 0, len(starts) - 1
+    while first < tiles:
+        end = first + 1  # a tile is the least that a band can be
+        while end < tiles and starts[end + 1] - starts[first] <= limit:
+            end += 1
+        band = _room(lists, features.shape[1], first, end - first, starts[end] - starts[first])
+        _blend(lists, band, features, size)
+        yield band
+        first = end
+
+
+def _pairs_at_once(features: Tensor) -> int:
+    """The number of pairs whose checkpoints may be in memory together."""
+    bytes_of_pair = TILE_PIXELS // BUCKET * (1 + _compiled(features.shape[1])) * features.element_size()
+    return _memory_bytes(features.device) // CHECKPOINT_SHARE // bytes_of_pair
+
+
+def _memory_bytes(device: torch.device) -> int:
+    """A card's memory; where kernels are emulated there is no limit."""
+    if is_emulated():
+        return 1 << 62
+    return torch.cuda.get_device_properties(device).total_memory
 
 
 def tile_lists(inputs: list[Tensor], depths: Tensor, width: int, height: int) -> TileLists:
@@ -274,23 +344,29 @@ def _compiled(channels: int) -> int:
     return next(compiled for compiled in CHANNELS if compiled >= channels)
 
 
-def _room_to_save(lists: TileLists, channels: int) -> Saved:
-    tiles, pairs = lists.tile_starts.shape[0] - 1, lists.pairs.shape[0]
-    return Saved(
-        lists,
+def _room(lists: TileLists, channels: int, first_tile: int, tiles: int, pairs: int) -> Checkpoints:
+    """Room for the checkpoints of a band of tiles with so many pairs."""
+    return Checkpoints(
+        first_tile,
+        tiles,
         lists.records.new_empty(pairs // BUCKET, 1 + _compiled(channels), TILE_PIXELS),
-        lists.pairs.new_empty(tiles, PATCHES),
+        lists.pairs.new_empty(lists.tile_starts.shape[0] - 1, PATCHES),
         lists.pairs.new_empty(pairs // BUCKET + tiles),
     )
 
 
-def _addresses(lists: TileLists, saved: Saved | None) -> dict[str, int]:
+def _addresses(lists: TileLists, checkpoints: Checkpoints | None) -> dict[str, int]:
     """The fields that say which splats a tile blends, and where checkpoints are."""
-    return {
+    fields = {
         "records": address(lists.records),
         "tile_starts": address(lists.tile_starts),
         "pairs": address(lists.pairs),
-        "checkpoints": address(saved.checkpoints if saved else None),
-        "patch_buckets": address(saved.patch_buckets if saved else None),
-        "bucket_tiles": address(saved.bucket_tiles if saved else None),
     }
+    if checkpoints is not None:
+        fields |= {
+            "first_tile": checkpoints.first_tile,
+            "checkpoints": address(checkpoints.rays),
+            "patch_buckets": address(checkpoints.patch_buckets),
+            "bucket_tiles": address(checkpoints.bucket_tiles),
+        }
+    return fields

@@ -99,8 +99,11 @@ def gradients(
         leaves = [tensor.detach().requires_grad_() for tensor in inputs]
         if absolute:
             leaves.append(depths.new_zeros(len(depths), height, width, 2).requires_grad_())
+        means2d, conics, opacities, features = leaves[:4]
         shifts = leaves[4] if absolute else None
-        image, alpha = rasterize(*leaves[:4], depths, width, height, background, shifts)
+        image, alpha = rasterize(
+            means2d, conics, opacities, features, depths, width, height, background, shifts
+        )
         loss = (image * v_image).sum()
         if v_alpha is not None:
             loss = loss + (alpha * v_alpha).sum()

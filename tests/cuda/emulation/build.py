@@ -17,6 +17,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+PYTHONPATH = os.pathsep.join((str(ROOT), str(ROOT / "tests" / "engine")))
+"""For processes that tests start: what pyproject.toml gives pytest."""
 FOLDER = ROOT / "build" / "cuda_emulation"
 SANITIZER_VARIABLE = "SPLAT_EMULATION_SANITIZER"
 """Environment variable: "address" or "thread" where this process runs under that sanitizer (tools/test_sanitizers)."""
@@ -112,6 +114,12 @@ def build_kernels(source: Path, variant: Variant | None = None) -> Path:
     return _built(source.stem, variant, [*closure(source), *closure(header)], [*flags, *command])
 
 
+def kernels_in(library: Path) -> set[str]:
+    """The names of a library's kernels, without their number types."""
+    listed = subprocess.run(["nm", "-D", str(library)], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r" T emulated_(\w+)_f(?:32|64)$", listed, re.MULTILINE))
+
+
 @cache
 def build_scheduler(variant: Variant) -> Path:
     """Compiles the scheduler; returns the library."""
@@ -119,6 +127,12 @@ def build_scheduler(variant: Variant) -> Path:
     flags = [*COMMON, *SCHEDULER, *variant.both, *SHARED]
     inputs = [path for file in files for path in closure(file)]
     return _built("scheduler", variant, inputs, [*flags, *map(str, files)])
+
+
+def build_report_hook() -> Path:
+    """Compiles report_hook.cpp; returns the library."""
+    source = HERE / "report_hook.cpp"
+    return _built("report_hook", VARIANTS["plain"], [source], [*COMMON, *SHARED, str(source)])
 
 
 def _built(name: str, variant: Variant, inputs: list[Path], arguments: list[str]) -> Path:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.cuda.emulation.build import ROOT, SANITIZER_VARIABLE
+from tests.cuda.emulation.build import PYTHONPATH, ROOT, SANITIZER_VARIABLE, build_report_hook
 
 RUNTIMES = {"address": "libasan.so", "thread": "libtsan.so"}
 # Every report counts, also the second of an address. LeakSanitizer would tell of Python's own memory.
@@ -62,14 +62,25 @@ def _runtime(sanitizer: str) -> Path:
     return Path(said.strip()).resolve()
 
 
-def run(sanitizer: str, arguments: list[str]) -> Outcome:
-    """Runs Python with arguments to its end, under "address" or "thread"."""
+def run(sanitizer: str, arguments: list[str], *, stop_at_race: bool = False) -> Outcome:
+    """Runs Python with arguments to its end.
+
+    Args:
+        sanitizer: "address" or "thread".
+        arguments: Python's.
+        stop_at_race: with "thread", a launch in which a race is reported ends there, with an EmulationError. Many races may
+            follow the first, and each report takes its time; those that are written name no lines.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), SANITIZER_VARIABLE: sanitizer}
+        environment = {**os.environ, "PYTHONPATH": PYTHONPATH, SANITIZER_VARIABLE: sanitizer}
         environment |= {"OMP_NUM_THREADS": "1", "PYTHONMALLOC": "malloc"}
         environment |= {name: f"{value}:log_path={folder}/report" for name, value in OPTIONS.items()}
+        preload = str(_runtime(sanitizer))
+        if stop_at_race:
+            environment["TSAN_OPTIONS"] += ":symbolize=0:history_size=0"
+            preload = f"{build_report_hook()}:{preload}"
         # addresses that do not change: the thread sanitizer needs certain ones free
-        start = ["setarch", platform.machine(), "-R", "env", f"LD_PRELOAD={_runtime(sanitizer)}"]
+        start = ["setarch", platform.machine(), "-R", "env", f"LD_PRELOAD={preload}"]
         done = subprocess.run(
             [*start, sys.executable, *arguments],
             env=environment,

@@ -10,6 +10,8 @@
 #endif
 #if defined(EMULATION_THREAD)
 #include <sanitizer/tsan_interface.h>
+// Of report_hook.cpp, where a process has it.
+extern "C" __attribute__((weak, visibility("default"))) int emulation_reports;
 #endif
 
 namespace emulation {
@@ -66,6 +68,15 @@ inline void unpoison(const void* memory, size_t size) {
     __asan_unpoison_memory_region(memory, size);
 #else
     (void)memory, (void)size;
+#endif
+}
+
+// How many races have been reported, in a process that counts them.
+inline int reports() {
+#if defined(EMULATION_THREAD)
+    return &emulation_reports ? *const_cast<volatile int*>(&emulation_reports) : 0;
+#else
+    return 0;
 #endif
 }
 

@@ -246,7 +246,13 @@ void begin(Stacks& on, const Block& what) {
 std::string run_block(Stacks& on, const Block& what) {
     begin(on, what);
     release(&on.start);
-    while (!failed && turns.any()) resume(turns.next());
+    const int before = reports();
+    while (!failed && turns.any()) {
+        resume(turns.next());
+        if (reports() == before) continue;
+        error = "the thread sanitizer reports a race";
+        failed = true;
+    }
     acquire(&on.end);
     if (!failed && exited == what.threads) return "";
     if (!failed) error = reason();

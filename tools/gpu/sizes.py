@@ -1,0 +1,75 @@
+"""How much there is to do in a step of a bench input: pairs, buckets and pixels, counted where that is quick."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from splat_engine.fit.drawing import to_screen
+from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.model import SplatState
+from splat_engine.fit.views import camera_tensors
+from splat_engine.formats.conventions import Formation
+from splat_engine.native.measure import raster_counts
+from splat_engine.native.rasterize import RasterContext
+from splat_engine.ops import RasterPass
+from splat_engine.ops._cuda.rasterize import Saved, tile_lists
+from tools.bench.inputs import BenchInput
+from tools.gpu.costs import BUCKET, PATCHES, Sizes
+
+TILE = 16
+"""px a side, csrc/cuda/raster.h."""
+
+
+def sizes_of(given: BenchInput, formation: Formation, device: torch.device, *, draws: bool) -> Sizes:
+    """Counts one input.
+
+    Args:
+        given: The input.
+        formation: The image formation.
+        device: Where the backend "cuda" computes: a card, or the processor while it is emulated.
+        draws: Also draw there, which tells the buckets that were entered. Emulated, that takes minutes for a large input:
+            without it, all patches are taken to enter each bucket of the pairs that the processor's rasterizer visits.
+    """
+    camera = given.camera
+    inputs, depths = _screen(given, formation)
+    there = [value.to(device) for value in inputs]
+    lists = tile_lists(there, depths.to(device), camera.width, camera.height)
+    drawing = RasterPass(*inputs, depths, camera.width, camera.height)
+    context = drawing._context
+    assert isinstance(context, RasterContext)
+    counts = raster_counts(context.handle)
+    pairs = int(lists.pairs.shape[0])
+    visited = pairs * counts.visited_pairs / max(1, counts.pairs)
+    patch_buckets = visited / BUCKET * PATCHES
+    if draws:
+        visited, patch_buckets = _entered(there, depths.to(device), camera.width, camera.height)
+    return Sizes(
+        splats=len(depths),
+        drawn=int((inputs[2] > 0).sum()),
+        pairs=pairs,
+        visited=visited,
+        patch_buckets=patch_buckets,
+        evaluated=counts.evaluated,
+        pixels=camera.width * camera.height,
+        tiles=int(lists.tile_starts.shape[0]) - 1,
+    )
+
+
+def _screen(given: BenchInput, formation: Formation) -> tuple[list[Tensor], Tensor]:
+    """means2d, conics, opacities and colours, and the depths, on the processor."""
+    viewmat, intrinsics = camera_tensors(given.camera)
+    params = SplatState.from_splats(given.splats).params
+    with torch.no_grad():
+        screen = to_screen(params, viewmat, intrinsics, given.camera, ImageFormation(formation))
+    projected = screen.projected
+    return [projected.means2d, projected.conics, projected.opacities, screen.colors], projected.depths
+
+
+def _entered(inputs: list[Tensor], depths: Tensor, width: int, height: int) -> tuple[float, float]:
+    """(pairs of the buckets that any patch entered, buckets entered summed over patches)."""
+    saved = RasterPass(*inputs, depths, width, height, backend="cuda")._context
+    assert isinstance(saved, Saved)
+    starts, entered = saved.lists.tile_starts.cpu(), saved.patch_buckets.cpu()
+    visited = torch.minimum(starts.diff(), BUCKET * entered.amax(dim=1).long())
+    return float(visited.sum()), float(entered.sum())
