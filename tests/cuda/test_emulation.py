@@ -35,6 +35,7 @@ SOUND: dict[str, list[float]] = {
     "same_word": [1.0] * THREADS,
     "past_a_shared_array": GIVEN[:THREADS],
     "null_pointer": GIVEN[:THREADS],
+    "endless": GIVEN[:THREADS],
 }
 # Kernel to the text of its error.
 BROKEN_RULES = {
@@ -98,6 +99,13 @@ def test_broken_rules_are_errors(kernel: str, order: str) -> None:
     if order == "forward":
         assert caught.match(f"(?s){BROKEN_RULES[kernel]}")
     assert numbers("missing_barrier", 0, order)[:THREADS] == SHIFTED
+
+
+def test_a_kernel_without_an_end_is_an_error() -> None:
+    """After the time that the launcher allows; the next launch is none the worse."""
+    with pytest.raises(EmulationError, match=r"runs for longer than the launcher allows \(thread 3\)"):
+        run_fault("endless", 1, launcher=EmulatedLauncher(sources=FAULTS, seconds_max=1))
+    assert numbers("missing_barrier", 0, "forward")[:THREADS] == SHIFTED
 
 
 @pytest.mark.parametrize("kernel", WRONG_NUMBERS)

@@ -193,6 +193,15 @@ SPLAT_DEVICE void null_pointer(const FaultArgs<T>& args) {
     args.out[i] = from[i];
 }
 
+// A loop without an end.
+template <class T>
+SPLAT_DEVICE void endless(const FaultArgs<T>& args) {
+    const int i = int(threadIdx.x);
+    const volatile T* const number = args.in + i;
+    while (args.fault && i == 3 && *number > T(0)) continue;
+    args.out[i] = args.in[i];
+}
+
 SPLAT_END_ISA
 
 SPLAT_KERNEL(missing_barrier, splat::SPLAT_ISA::missing_barrier, FaultArgs, 64)
@@ -212,3 +221,4 @@ SPLAT_KERNEL(race_of_blocks, splat::SPLAT_ISA::race_of_blocks, FaultArgs, 64)
 SPLAT_KERNEL(past_the_end, splat::SPLAT_ISA::past_the_end, FaultArgs, 64)
 SPLAT_KERNEL(past_a_shared_array, splat::SPLAT_ISA::past_a_shared_array, FaultArgs, 64)
 SPLAT_KERNEL(null_pointer, splat::SPLAT_ISA::null_pointer, FaultArgs, 64)
+SPLAT_KERNEL(endless, splat::SPLAT_ISA::endless, FaultArgs, 64)

@@ -3,6 +3,7 @@
 #include <linux/futex.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -22,6 +23,7 @@ struct LaunchRequest {
         *anchor)();  // tells an address among the __shared__ variables of the kernel's library
     int grid_x, grid_y, block;
     int thread_order, block_order;
+    int seconds_max;  // of the processor's time
     uint64_t seed, shared_bytes;
     Removed removed;
     char* error;  // out, at most `error_bytes`
@@ -80,36 +82,46 @@ void on_bad_address(int number, siginfo_t* info, void*) {
         SIG_DFL);  // not a kernel's: the process ends as it would without us, when the instruction is repeated
 }
 
-// While it lives, an address that is not there, or a stack that runs over, is an error of the launch. The sanitizers have
-// their own way.
-class BadAddresses {
+void on_alarm(int, siginfo_t*, void*) {
+    fail_from_signal("a kernel runs for longer than the launcher allows");
+}
+
+// While it lives, an address that is not there, a stack that runs over, and a kernel that does not end are errors of the
+// launch. The sanitizers have their own way.
+class Interrupts {
   public:
-    BadAddresses() {
+    explicit Interrupts(int seconds_max) {
         static unsigned char stack[64 << 10];
         stack_t alternative = {};
         alternative.ss_sp = stack;
         alternative.ss_size = sizeof stack;
         sigaltstack(&alternative, &stack_before_);
-        struct sigaction action = {};
-        action.sa_sigaction = on_bad_address;
-        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-        sigaction(SIGSEGV, &action, &segv_before_);
-        sigaction(SIGBUS, &action, &bus_before_);
+        for (int i = 0; i < 3; i++) {
+            struct sigaction action = {};
+            action.sa_sigaction = SIGNALS[i] == SIGVTALRM ? on_alarm : on_bad_address;
+            action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+            sigaction(SIGNALS[i], &action, &before_[i]);
+        }
+        const itimerval alarm = {{0, 10000},
+                                 {seconds_max, 0}};  // again each 10 ms: the first may meet the scheduler
+        setitimer(ITIMER_VIRTUAL, &alarm, nullptr);
     }
-    ~BadAddresses() {
-        sigaction(SIGSEGV, &segv_before_, nullptr);
-        sigaction(SIGBUS, &bus_before_, nullptr);
+    ~Interrupts() {
+        const itimerval none = {};
+        setitimer(ITIMER_VIRTUAL, &none, nullptr);
+        for (int i = 0; i < 3; i++) sigaction(SIGNALS[i], &before_[i], nullptr);
         sigaltstack(&stack_before_, nullptr);
     }
 
   private:
+    static constexpr int SIGNALS[3] = {SIGSEGV, SIGBUS, SIGVTALRM};
     stack_t stack_before_;
-    struct sigaction segv_before_, bus_before_;
+    struct sigaction before_[3];
 };
 #else
-class BadAddresses {
+class Interrupts {
   public:
-    BadAddresses() {}
+    explicit Interrupts(int) {}
 };
 #endif
 
@@ -149,7 +161,7 @@ class Launch {
     void work(int worker) {
         static Stacks* stacks[WORKERS] = {};
         if (!stacks[worker]) stacks[worker] = new_stacks();
-        const BadAddresses bad_addresses;
+        const Interrupts interrupts(request_.seconds_max);
         SharedMemory shared = {request_.anchor(), nullptr, 0};
         dl_iterate_phdr(find_shared, &shared);
         const std::unique_ptr<unsigned char[]> dynamic(new unsigned char[request_.shared_bytes]);

@@ -38,6 +38,7 @@ class _Request(ctypes.Structure):
         ("block", ctypes.c_int),
         ("thread_order", ctypes.c_int),
         ("block_order", ctypes.c_int),
+        ("seconds_max", ctypes.c_int),
         ("seed", ctypes.c_uint64),
         ("shared_bytes", ctypes.c_uint64),
         ("removed", _Removed),
@@ -56,6 +57,7 @@ class EmulatedLauncher:
         seed: of random orders; also chooses the warp that runs ahead.
         sources: name to .cu file; None: those of csrc/cuda.
         removed: file name and line of a __syncthreads() or __syncwarp() that is passed over as if it were not there.
+        seconds_max: processor time after which a launch is an error; not under a sanitizer.
 
     Attributes:
         launches: entry point to the number of its launches.
@@ -70,11 +72,13 @@ class EmulatedLauncher:
         seed: int = 0,
         sources: dict[str, Path] | None = None,
         removed: tuple[str, int] = ("", 0),
+        seconds_max: int = 100,
     ) -> None:
         self._orders = (ORDERS.index(threads), ORDERS[:3].index(blocks))
         self._seed = seed
         self._sources = build.sources() if sources is None else sources
         self._removed = removed
+        self._seconds_max = seconds_max
         self._kernels: dict[str, ctypes.CDLL] = {}
         self.launches: Counter[str] = Counter()
         self.seconds: Counter[str] = Counter()
@@ -100,6 +104,7 @@ class EmulatedLauncher:
             block=block,
             thread_order=self._orders[0],
             block_order=self._orders[1],
+            seconds_max=self._seconds_max,
             seed=self._seed + self.launches.total(),
             shared_bytes=shared_bytes,
             removed=_Removed(self._removed[0].encode(), self._removed[1], 0),
