@@ -91,6 +91,11 @@ struct Comparison {
 
     SPLAT_FN T compared(T given) const { return compared_value(given, args.encode != 0, args.linear != 0); }
 
+    // The same over a background whose value is known. Around an object whole vectors are nothing but background.
+    SPLAT_FN T compared(T given, T background, T compared_background) const {
+        return Simd<S>::any(given.v != background.v) ? compared(given) : compared_background;
+    }
+
     // False in the numbers of pixels that do not count.
     SPLAT_FN WideTruth<S> counted(int64_t row, int64_t position) const {
         WideTruth<S> result;
@@ -115,10 +120,12 @@ struct Comparison {
         const S* const image = args.image + row * length;
         const S* const target = args.target + row * length;
         const S* const target_alpha = args.target_alpha + row * width;
-        T background[CHANNELS];
-        for (int v = 0; v < CHANNELS; ++v)
+        T background[CHANNELS], compared_background[CHANNELS];
+        for (int v = 0; v < CHANNELS; ++v) {
             for (int lane = 0; lane < LANES; ++lane)
                 background[v].v[lane] = args.background[(v * LANES + lane) % CHANNELS];
+            compared_background[v] = compared(background[v]);
+        }
         constexpr int64_t MARGIN_PIXELS = PICTURE_MARGIN / CHANNELS;
         for (int64_t i = -MARGIN_PIXELS; i < part.pixels + MARGIN_PIXELS; i += LANES) {
             const int64_t pixel = part.first_pixel + i;
@@ -130,9 +137,10 @@ struct Comparison {
                 // Rows of a strip lie apart in memory, which the processor does not foresee.
                 __builtin_prefetch(image + GROUP * length + position);
                 __builtin_prefetch(target + GROUP * length + position);
-                T drawn = compared(load_padded(image, position, length));
-                T wanted =
-                    compared(load_padded(target, position, length) + spread<PART>(left) * background[PART]);
+                const T behind = background[PART], known = compared_background[PART];
+                T drawn = compared(load_padded(image, position, length), behind, known);
+                T wanted = compared(load_padded(target, position, length) + spread<PART>(left) * behind,
+                                    behind, known);
                 if (args.valid) drawn = select(counted(row, position), drawn, wanted);
                 if (!inside) {
                     const auto within = between<S>(position, 0, length);
