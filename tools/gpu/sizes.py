@@ -36,7 +36,8 @@ def sizes_of(given: BenchInput, formation: Formation, device: torch.device, *, d
     inputs, depths = _screen(given, formation)
     there = [value.to(device) for value in inputs]
     lists = tile_lists(there, depths.to(device), camera.width, camera.height)
-    drawing = RasterPass(*inputs, depths, camera.width, camera.height)
+    means2d, conics, opacities, features = inputs
+    drawing = RasterPass(means2d, conics, opacities, features, depths, camera.width, camera.height)
     context = drawing._context
     assert isinstance(context, RasterContext)
     counts = raster_counts(context.handle)
@@ -44,7 +45,16 @@ def sizes_of(given: BenchInput, formation: Formation, device: torch.device, *, d
     visited = pairs * counts.visited_pairs / max(1, counts.pairs)
     patch_buckets = visited / BUCKET * PATCHES
     saved = (
-        RasterPass(*there, depths.to(device), camera.width, camera.height, backend="cuda")._context
+        RasterPass(
+            there[0],
+            there[1],
+            there[2],
+            there[3],
+            depths.to(device),
+            camera.width,
+            camera.height,
+            backend="cuda",
+        )._context
         if draws
         else None
     )

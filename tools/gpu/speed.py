@@ -114,10 +114,11 @@ def _cost(kernel: str, sizes: Sizes | None) -> Cost | None:
 
 
 def _halves(
-    forward: Callable[[], Any], backward: Callable[[Any], None], device: torch.device, seconds: float
+    forward: Callable[[], Any], backward: Callable[[Any], object], device: torch.device, seconds: float
 ) -> dict[str, float]:
     """Least forward_ms and backward_ms, the backward without the forward that it belongs to."""
-    forwards, backwards = [], []
+    forwards: list[float] = []
+    backwards: list[float] = []
     end_s = time.perf_counter() + seconds
     while len(forwards) < 5 or time.perf_counter() < end_s:
         drawn: list[Any] = []

@@ -6,7 +6,7 @@ import ctypes
 import re
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -81,7 +81,7 @@ class EmulatedLauncher:
         self._seconds_max = seconds_max
         self._kernels: dict[str, ctypes.CDLL] = {}
         self.launches: Counter[str] = Counter()
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.passed = 0
 
     def launch(
