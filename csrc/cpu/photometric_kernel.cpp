@@ -12,6 +12,7 @@
 #include "../include/color.h"
 #include "../include/gaussian_window.h"
 #include "kernels.h"
+#include "vec.h"
 #include "wide.h"
 
 SPLAT_BEGIN_ISA
