@@ -273,9 +273,7 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
     )
 
 
-def _start_device(
-    name: str = "cpu", threads: int = 0, warn: Callable[[str], None] = logger.warning
-) -> Place:
+def _start_device(name: str = "cpu", threads: int = 0, warn: Callable[[str], None] = logger.warning) -> Place:
     """Imports torch, loads the native library, sets threads and allocator; returns the place that a setting names.
 
     Args:

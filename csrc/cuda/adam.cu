@@ -2,6 +2,8 @@
 //
 // Grid: one thread a number, rows x row_size of them. No shared memory. 28 bytes a number go through memory (parameter, two
 // moments in and out, the gradient in), so the kernel runs at the speed of memory and nothing else matters.
+// A warp's numbers are one line of 128 bytes, which a request of four numbers a lane would only make into four; with 16 bytes
+// under way for each of an SM's 1024 to 2048 threads there is as much in flight as a card's latency and bandwidth ask for.
 //
 // Source: Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1; leaving out rows that no pixel saw:
 // Mallick et al. 2024, "Taming 3DGS".

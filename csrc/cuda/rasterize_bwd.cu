@@ -15,7 +15,7 @@
 // 2. finish_splats: one thread a splat, from its line of sums to the gradients of its inputs.
 //
 // Bytes, float, C channels: 40 + 4 C a splat of a bucket (and as much added to its line), 4 (4 C + 3) a pixel of a patch and bucket
-// that is not left out. Operations: 40 a splat, patch and bucket (test); 24 a splat-pixel of a patch not left out, and
+// that is not left out. Operations: 40 a splat, patch and bucket (test); 30 a splat-pixel of a patch not left out, and
 // 27 + 4 C more where a lane of the warp blends. finish_splats: 96 + 4 (6 + C) bytes, 30 operations a splat.
 //
 // Sources: per-Gaussian backward over buckets with checkpoints: Mallick et al. 2024, "Taming 3DGS"; leaving out patches:

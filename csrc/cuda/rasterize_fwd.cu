@@ -12,8 +12,8 @@
 // backward, for a band of tiles at a time.
 //
 // Bytes, float, C channels: 36 + 4 C a visited pair (index, record, features), 4 C + 4 a pixel; checkpoints 32 (1 + C) a pair whose
-// bucket was entered, 128 for C = 3. Operations (a fused multiply-add is 2, a power 4, a root or quotient 8): 85 a visited pair
-// (staging), 40 a pair and patch (test), 23 + 2 C a pixel-splat of a touched patch.
+// bucket was entered, 128 for C = 3. Operations (a fused multiply-add is 2, a power 10, a root or quotient 8): 85 a visited pair
+// (staging), 40 a pair and patch (test), 29 + 2 C a pixel-splat of a touched patch.
 //
 // Sources: tiles, staging: Kerbl et al. 2023; checkpoints a bucket: Mallick et al. 2024, "Taming 3DGS", section on the
 // per-Gaussian backward; culling by warp: Radl et al. 2024, "StopThePop", and Hahlbohm et al., "Faster-GS". The test of a

@@ -83,7 +83,7 @@ def to_screen(
         camera: Gives the size, the model and the near distance.
         formation: The image formation.
         with_normals: Also give the normals.
-        backend: "cpu" or "reference".
+        backend: "cpu", "cuda" or "reference".
     """
     if not _asks_gradient(params, viewmat, intrinsics):
         return _to_screen_at_once(
@@ -198,7 +198,7 @@ def blend(
         camera: Gives the size.
         background: [3] in the blending space.
         with_depth: Also draw the depth.
-        backend: "cpu" or "reference".
+        backend: "cpu", "cuda" or "reference".
     """
     projected = screen.projected
     features, backdrop = feature_stack(screen, background, with_depth=with_depth)

@@ -49,7 +49,7 @@ class Adam:
         formation: The image formation.
         extent: The scene's, scene units.
         steps: Length of the schedules.
-        backend: "cpu" or "reference".
+        backend: "cpu", "cuda" or "reference".
     """
 
     def __init__(

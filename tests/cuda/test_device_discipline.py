@@ -28,7 +28,11 @@ READ_BACK = "splat_engine/ops/_cuda/rasterize.py"
 """Where the number of pairs of a splat and a tile is read."""
 DENSIFY = "splat_engine/fit/strategies.py"
 LOOK = "splat_engine/fit/trainer.py"
-WEIGHTS = {"colour alone": {}, "depth and normals": {"depth_weight": 0.2, "normal_weight": 0.05}}
+WEIGHTS: dict[str, dict[str, object]] = {
+    "colour alone": {},
+    "depth and normals": {"depth_weight": 0.2, "normal_weight": 0.05},
+    "linear light": {"loss_space": "linear"},
+}
 
 
 def files_of(waits: list[str]) -> Counter[str]:
@@ -39,7 +43,7 @@ def files_of(waits: list[str]) -> Counter[str]:
 @pytest.mark.parametrize("weights", list(WEIGHTS.values()), ids=list(WEIGHTS))
 @pytest.mark.parametrize("formation", ["blender", "classic"])
 def test_a_step_waits_for_the_card_once(
-    emulated: EmulatedLauncher, formation: str, weights: dict[str, float]
+    emulated: EmulatedLauncher, formation: str, weights: dict[str, object]
 ) -> None:
     """For the number of pairs. Every tenth step also for loss and PSNR, and densification for what it chooses."""
     steps = PSNR_INTERVAL + 3

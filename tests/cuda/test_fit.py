@@ -11,13 +11,17 @@ from tests.cuda import tiny_fit
 from tests.cuda.emulation.launcher import EmulatedLauncher
 
 HOST = torch.device("cpu")
-WEIGHTS = {"colour alone": {}, "depth and normals": {"depth_weight": 0.2, "normal_weight": 0.05}}
+WEIGHTS: dict[str, dict[str, object]] = {
+    "colour alone": {},
+    "depth and normals": {"depth_weight": 0.2, "normal_weight": 0.05},
+    "linear light": {"loss_space": "linear"},
+}
 
 
 @pytest.mark.parametrize("weights", list(WEIGHTS.values()), ids=list(WEIGHTS))
 @pytest.mark.parametrize("formation", ["blender", "classic"])
 def test_a_fit_is_the_processors(
-    emulated: EmulatedLauncher, formation: str, weights: dict[str, float]
+    emulated: EmulatedLauncher, formation: str, weights: dict[str, object]
 ) -> None:
     """Ten steps with clones, splits, an opacity reset and raised degrees: the same splats after each, to 1e-4."""
     run = tiny_fit.settings(formation, 10, **weights)  # type: ignore[arg-type]
@@ -29,7 +33,7 @@ def test_a_fit_is_the_processors(
         assert tiny_fit.worst_difference(ours, processors) < 1e-4
         assert result.psnr is None or abs(result.psnr - expected.psnr) < 1e-2
         counts.add(len(ours.state))
-    assert emulated.launches.total() > 100
+    assert emulated.launches.total() >= 100
     assert len(counts) > 1 and max(counts) > 30
     assert not torch.equal(before["sh"][:, 0], tiny_fit.everything(ours)["sh"][:30, 0])
     assert ours.state.sh_degree == 2 and (FLOOR in ours.state.buffers) == (formation == "blender")

@@ -27,7 +27,7 @@ from splat_engine.ops._cuda.prebuilt import (
     capability_of,
     open_archive,
 )
-from splat_engine.ops._cuda.source import fingerprint
+from splat_engine.ops._cuda.source import fingerprint, source_files
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -170,6 +170,38 @@ def test_the_same_kernels_give_the_same_bytes(cubin: bytes) -> None:
     """So that two builds of a wheel are one."""
     contents = {"sm_80": {"adam": cubin}}
     assert archive_bytes("a", (12, 8), contents) == archive_bytes("a", (12, 8), contents)
+
+
+WITHOUT_TORCH = """
+import ast, importlib, sys
+from pathlib import Path
+from types import ModuleType
+sys.modules |= dict.fromkeys(("torch", "numpy", "cuda"))
+ROOT = Path({root!r})
+tree = ast.parse((ROOT / "setup.py").read_text())
+tree.body = [node for node in tree.body if getattr(node, "name", "") == "load_kernel_builder"]
+exec(compile(tree, "setup.py", "exec"))
+builder = load_kernel_builder()
+print(len(builder.copy_sources(ROOT / "csrc", Path({folder!r}))))
+try:
+    builder.build_archive()
+except builder.NoCompiler as error:
+    print(error.headline)
+"""
+
+
+def test_a_build_environment_needs_neither_torch_nor_numpy(tmp_path: Path) -> None:
+    """setup.py's way to the kernels: the sources are packed as they are, and that they are not compiled is said."""
+    if not (ROOT / "csrc").is_dir():
+        pytest.skip("needs a checkout: csrc")
+    code = WITHOUT_TORCH.format(root=str(ROOT), folder=str(tmp_path))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    count, headline = done.stdout.splitlines()
+    assert int(count) == len(source_files(ROOT / "csrc")) > 10
+    assert headline == "NVRTC, the compiler of CUDA kernels, is not installed."
+    assert fingerprint(tmp_path / "sources") == fingerprint(ROOT / "csrc")
 
 
 PREBUILD = "from splat_engine.ops._cuda import source, prebuild, prebuilt, compile; "

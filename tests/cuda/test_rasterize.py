@@ -155,6 +155,16 @@ def test_lists_of_any_length(count: int, dtype: torch.dtype) -> None:
     assert_close(render(tensors, 16, 16, "cuda"), render(tensors, 16, 16, "cpu"), dtype)
 
 
+@emulation
+@both_types
+def test_keys_of_32_bits_give_the_same(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    """What images of more than 65 536 tiles go through: bit for bit the picture of short keys."""
+    tensors = long_list(dtype)
+    short = render(tensors, 23, 19, "cuda")
+    monkeypatch.setattr(cuda, "SHORT_KEYS", 0)
+    assert torch.equal(render(tensors, 23, 19, "cuda").image, short.image)
+
+
 KINDS = {
     "needles": {"sigma_px": (0.02, 200.0)},
     "subpixel": {"sigma_px": (0.01, 0.3), "opacity": (0.9, 1.0)},

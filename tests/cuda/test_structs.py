@@ -50,6 +50,7 @@ def declared() -> dict[str, structs.Fields]:
     return found
 
 
+@cache
 def registered(module: str) -> list[tuple[str, str, str]]:
     """Entry point, structure and scalar type of each kernel of a module, as the preprocessor gives them to the compiler."""
     done = subprocess.run(

@@ -463,10 +463,11 @@ def test_info_knows_everything(
 
 
 def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
-    """Versions, the instruction set, threads and a fit that learns."""
+    """Versions, the instruction set, threads, what there is for cards, and a fit that learns."""
     assert cli.main(["doctor", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["torch"] and facts["instruction set"] and facts["threads"] >= 1
+    assert facts["CUDA of torch"] and facts["CUDA kernels"] and facts["NVIDIA driver"]
     first, last = re.findall(r"[\d.]+ to [\d.]+ dB", facts["fit of one second"])[0].split(" to ")
     assert float(last.split()[0]) > float(first) + 1
 

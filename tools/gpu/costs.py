@@ -65,8 +65,8 @@ class Cost:
 
 
 COSTS: dict[str, Callable[[Sizes], Cost]] = {
-    # sh.cu: 44 bytes in, the coefficients of what is not culled, 48 out; 400 operations.
-    "project_colors_fwd": lambda s: Cost(92 * s.splats + 12 * s.coefficients * s.drawn, 400 * s.splats),
+    # sh.cu: 44 bytes in, the coefficients of what is not culled, 48 out; 540 operations.
+    "project_colors_fwd": lambda s: Cost(92 * s.splats + 12 * s.coefficients * s.drawn, 540 * s.splats),
     # tiles.cu: 28 + 4 C in, 68 out; 90 operations, and 40 a row of tiles, of which a splat has two or three.
     "prepare_splats": lambda s: Cost((96 + 4 * CHANNELS) * s.splats, 190 * s.splats),
     "sort of depths (torch)": lambda s: Cost(100 * s.splats, 0),
@@ -75,11 +75,11 @@ COSTS: dict[str, Callable[[Sizes], Cost]] = {
     "sort of pairs (torch)": lambda s: Cost(62 * s.pairs, 0),
     # tiles.cu: a bisection of the keys a tile.
     "tile_ranges": lambda s: Cost(60 * s.tiles, 100 * s.tiles),
-    # rasterize_fwd.cu: 36 + 4 C and a checkpoint of 32 (1 + C) a visited pair, 4 C + 4 a pixel; 75 operations a visited pair,
-    # 30 a pair and patch, 20 + 2 C an evaluated pixel.
+    # rasterize_fwd.cu: 36 + 4 C and a checkpoint of 32 (1 + C) a visited pair, 4 C + 4 a pixel; 85 operations a visited pair,
+    # 40 a pair and patch, 29 + 2 C an evaluated pixel.
     "rasterize_fwd": lambda s: Cost(
         (36 + 4 * CHANNELS + 32 * (1 + CHANNELS)) * s.visited + (4 * CHANNELS + 4) * s.pixels,
-        (75 + 30 * PATCHES) * s.visited + (20 + 2 * CHANNELS) * s.evaluated,
+        (85 + 40 * PATCHES) * s.visited + (29 + 2 * CHANNELS) * s.evaluated,
     ),
     # photometric.cu: 73 bytes a pixel; 3 x 170 operations and 11.5 powers.
     "photometric_tiles": lambda s: Cost(73 * s.pixels, (3 * 170 + 115) * s.pixels),
@@ -88,31 +88,31 @@ COSTS: dict[str, Callable[[Sizes], Cost]] = {
     # photometric.cu: 16 bytes a tile of 32 x 22 px.
     "photometric_figures": lambda s: Cost(16 * s.pixels / 704, s.pixels / 100),
     "clear of sums (torch)": lambda s: Cost(64 * s.splats, 0),
-    # rasterize_bwd.cu: 40 + 4 C a splat of a bucket and as much added, 4 (4 C + 3) a pixel of a patch and bucket; 30 operations
-    # a splat, patch and bucket, 27 a splat and pixel of a patch that is not left out, 27 + 5 C more where it blends.
+    # rasterize_bwd.cu: 40 + 4 C a splat of a bucket and as much added, 4 (4 C + 3) a pixel of a patch and bucket; 40 operations
+    # a splat, patch and bucket, 30 a splat and pixel of a patch that is not left out, 27 + 4 C more where it blends.
     "rasterize_bwd": lambda s: Cost(
         2 * (40 + 4 * CHANNELS) * s.visited + 4 * (4 * CHANNELS + 3) * 32 * s.patch_buckets,
-        30 * PATCHES * s.visited + 27 * 32 * BUCKET * s.patch_buckets + (27 + 5 * CHANNELS) * s.evaluated,
+        40 * PATCHES * s.visited + 30 * 32 * BUCKET * s.patch_buckets + (27 + 4 * CHANNELS) * s.evaluated,
     ),
     # rasterize_bwd.cu: 96 + 4 (6 + C) bytes, 30 operations.
     "finish_splats": lambda s: Cost((96 + 4 * (6 + CHANNELS)) * s.splats, 30 * s.splats),
-    # update.cu: 24 bytes a parameter and 44 more; 1100 operations and 12 a parameter.
+    # update.cu: 24 bytes a parameter and 44 more; 950 operations and 15 a parameter.
     "update_splats": lambda s: Cost(
         (24 * (11 + 3 * s.coefficients) + 44) * s.splats,
-        1100 * s.drawn + 12 * (11 + 3 * s.coefficients) * s.splats,
+        950 * s.drawn + 15 * (11 + 3 * s.coefficients) * s.splats,
     ),
 }
 """Kernel, by its name without channels and scalar type, to what it costs; in the order of a step."""
 
 OTHERS: dict[str, Callable[[Sizes], Cost]] = {
-    # project.cu: 44 bytes in, 36 out; 250 operations.
-    "project_fwd": lambda s: Cost(80 * s.splats, 250 * s.splats),
-    # project.cu: 88 bytes in, 44 out; 600 operations.
-    "project_bwd": lambda s: Cost(132 * s.splats, 600 * s.splats),
-    # sh.cu: 12 bytes and the coefficients in, 12 out; 150 operations, and 60 to decode.
-    "sh_colors_fwd": lambda s: Cost((24 + 12 * s.coefficients) * s.splats, 210 * s.splats),
-    # sh.cu: 24 bytes and the coefficients in, 12 and the coefficients out; 500 operations.
-    "sh_colors_bwd": lambda s: Cost((36 + 24 * s.coefficients) * s.splats, 500 * s.splats),
+    # project.cu: 44 bytes in, 36 out; 330 operations.
+    "project_fwd": lambda s: Cost(80 * s.splats, 330 * s.splats),
+    # project.cu: 76 bytes in, 44 out; 650 operations.
+    "project_bwd": lambda s: Cost(120 * s.splats, 650 * s.splats),
+    # sh.cu: 12 bytes and the coefficients in, 12 out; 150 operations, and 55 to decode.
+    "sh_colors_fwd": lambda s: Cost((24 + 12 * s.coefficients) * s.splats, 205 * s.splats),
+    # sh.cu: 24 bytes and the coefficients in, 12 and the coefficients out; 460 operations.
+    "sh_colors_bwd": lambda s: Cost((36 + 24 * s.coefficients) * s.splats, 460 * s.splats),
 }
 """Kernels that a training step does without: ``project_colors_fwd`` and ``update_splats`` do their work."""
 

@@ -54,7 +54,7 @@ def start(count: int, seed: int = 1) -> Splats:
     return Splats(
         means=splats.means + rng.normal(scale=0.03, size=splats.means.shape).astype(np.float32),
         log_scales=np.full_like(splats.log_scales, size),
-        quats_wxyz=np.tile(np.float32([1, 0, 0, 0]), (count, 1)),
+        quats_wxyz=np.tile(np.array([1, 0, 0, 0], np.float32), (count, 1)),
         opacity_logits=np.zeros_like(splats.opacity_logits),
         sh=np.zeros_like(splats.sh),
     )

@@ -29,7 +29,8 @@ def sizes_of(given: BenchInput, formation: Formation, device: torch.device, *, d
         formation: The image formation.
         device: Where the backend "cuda" computes: a card, or the processor while it is emulated.
         draws: Also draw there, which tells the buckets that were entered. Emulated, that takes minutes for a large input:
-            without it, all patches are taken to enter each bucket of the pairs that the processor's rasterizer visits.
+            without it (or where a card's memory is short) all patches are taken to enter each bucket of the pairs that the
+            processor's rasterizer visits.
     """
     camera = given.camera
     inputs, depths = _screen(given, formation)
@@ -42,8 +43,13 @@ def sizes_of(given: BenchInput, formation: Formation, device: torch.device, *, d
     pairs = int(lists.pairs.shape[0])
     visited = pairs * counts.visited_pairs / max(1, counts.pairs)
     patch_buckets = visited / BUCKET * PATCHES
-    if draws:
-        visited, patch_buckets = _entered(there, depths.to(device), camera.width, camera.height)
+    saved = (
+        RasterPass(*there, depths.to(device), camera.width, camera.height, backend="cuda")._context
+        if draws
+        else None
+    )
+    if isinstance(saved, Saved) and saved.checkpoints is not None:
+        visited, patch_buckets = _entered(saved.lists.tile_starts, saved.checkpoints.patch_buckets)
     return Sizes(
         splats=len(depths),
         drawn=int((inputs[2] > 0).sum()),
@@ -66,10 +72,7 @@ def _screen(given: BenchInput, formation: Formation) -> tuple[list[Tensor], Tens
     return [projected.means2d, projected.conics, projected.opacities, screen.colors], projected.depths
 
 
-def _entered(inputs: list[Tensor], depths: Tensor, width: int, height: int) -> tuple[float, float]:
+def _entered(tile_starts: Tensor, patch_buckets: Tensor) -> tuple[float, float]:
     """(pairs of the buckets that any patch entered, buckets entered summed over patches)."""
-    saved = RasterPass(*inputs, depths, width, height, backend="cuda")._context
-    assert isinstance(saved, Saved)
-    starts, entered = saved.lists.tile_starts.cpu(), saved.patch_buckets.cpu()
-    visited = torch.minimum(starts.diff(), BUCKET * entered.amax(dim=1).long())
-    return float(visited.sum()), float(entered.sum())
+    visited = torch.minimum(tile_starts.diff(), BUCKET * patch_buckets.amax(dim=1).long())
+    return float(visited.sum()), float(patch_buckets.sum())
