@@ -3,7 +3,7 @@ PYTHON ?= python3
 ENGINE := .venv/engine/bin/python
 BLENDER := .venv/blender/bin/python
 ARGS ?=
-SOURCES_CPP = $(shell find csrc tools -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+SOURCES_CPP = $(shell find csrc tests tools -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 # The clone's own modules, for scripts in tools that Blender's Python runs. Spinning threads of a torch
 # that waits would slow whatever runs beside it threefold.
 export PYTHONPATH := $(CURDIR)

@@ -19,7 +19,7 @@ def checks() -> dict[str, list[str]]:
     python = str(ENGINE / "python")
     cpp = sorted(
         str(path.relative_to(ROOT))
-        for folder in ("csrc", "tools")
+        for folder in ("csrc", "tests", "tools")
         for path in (ROOT / folder).rglob("*")
         if path.suffix in CPP_SUFFIXES
     )

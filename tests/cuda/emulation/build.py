@@ -26,7 +26,6 @@ SANITIZER_VARIABLE = "SPLAT_EMULATION_SANITIZER"
 COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-Wall", "-Wextra", "-g1")
 KERNEL = (
     "-O2",
-    "-Wl,-z,defs",
     "-ffp-contract=off",
     "-fno-strict-aliasing",
     "-Wno-unknown-pragmas",
@@ -101,16 +100,15 @@ def closure(source: Path) -> list[Path]:
 
 
 def build_kernels(source: Path, variant: Variant | None = None) -> Path:
-    """Compiles one .cu file; returns the library.
+    """Compiles one .cu file; returns the library, which finds the scheduler's functions in the process it is loaded into.
 
     Raises:
         BuildError: it does not compile.
     """
     variant = variant or variant_of_process()
-    scheduler = build_scheduler(variant)
     header = HERE / "cuda_on_cpu.h"
     flags = [*COMMON, *KERNEL, *variant.both, *variant.kernel, *SHARED]
-    command = ["-include", str(header), "-x", "c++", str(source), "-x", "none", str(scheduler)]
+    command = ["-include", str(header), "-x", "c++", str(source)]
     return _built(source.stem, variant, [*closure(source), *closure(header)], [*flags, *command])
 
 

@@ -167,9 +167,12 @@ def _names(source: Path, entry: str) -> bool:
 
 @cache
 def _loaded(library: Path) -> ctypes.CDLL:
+    _scheduler()
     return ctypes.CDLL(str(library))
 
 
+@cache
 def _scheduler() -> ctypes.CDLL:
-    """The library that runs the threads."""
-    return _loaded(build.build_scheduler(build.variant_of_process()))
+    """The library that runs the threads; kernels find its functions."""
+    library = build.build_scheduler(build.variant_of_process())
+    return ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
