@@ -6,7 +6,7 @@
 //                         while they are staged, where L1 and the squared error are summed too; SSIM's three derivatives go
 //                         to `maps`. 17 KB of shared memory (f64: 34).
 //   photometric_gradient  the same grid: the maps blurred with the same window, and the gradient of everything.
-// Without SSIM no pixel needs another one:
+// Without SSIM no pixel needs another one, and linear light may be compared (csrc/include/color.h):
 //   photometric_pixels    one thread a pixel, blocks of 256: losses and gradients.
 // Last, photometric_figures: one block adds the sums of the blocks and weighs them.
 //

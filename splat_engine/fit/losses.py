@@ -26,8 +26,8 @@ LINEAR_LIGHT_WEIGHT = 10.0
 """Weight of the squared error of linear light: at a difference of 0.04 its gradient is that of the L1 of encoded values."""
 CLEAN_SAMPLES = 32
 """From so many samples a pixel on, views are compared as if they had no noise. Noise of 0.7 of the value costs encoded values
-4.6 dB against linear light, 0.25 costs 1.4 dB, and 0.12 gains 0.4 dB (``python -m tools.bench.noise``): the two are equal at
-about 0.17, which a pixel has that with one sample is as noisy as it is bright."""
+4.6 dB against linear light, 0.25 costs 1.3 dB and 0.17 0.2 dB; with 0.12 they are 0.3 dB ahead (``python -m
+tools.bench.noise``). A pixel that one sample leaves as noisy as it is bright has 0.17 with 32."""
 
 
 def loss_space_of(info: CaptureInfo, views: Sequence[View], settings: FitSettings) -> LossSpace:
