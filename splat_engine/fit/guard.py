@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from splat_engine.fit.place import send
-from splat_engine.fit.views import camera_tensors
 from splat_engine.formats.cameras import Camera
 
 CHUNK, CHUNK_ON_CARD = 4096, 1 << 17
@@ -42,32 +42,43 @@ def log_scale_floors(means: Tensor, cameras: Sequence[Camera], min_sigma_px: flo
     nearest = torch.full((means.shape[0],), math.inf, device=means.device)
     if not chosen:
         return torch.full_like(nearest, -math.inf)
-    cameras_there = [send(values, means.device) for values in _stacked(chosen)]
+    forms = send(_linear_forms(chosen), means.device)
     chunk = CHUNK if means.device.type == "cpu" else CHUNK_ON_CARD
     for first in range(0, means.shape[0], chunk):
         rows = slice(first, first + chunk)
-        nearest[rows] = _pixel_sizes(means[rows], *cameras_there).amin(dim=0)
+        nearest[rows] = _pixel_sizes(means[rows], forms).amin(dim=0)
     floors = torch.log(nearest * min_sigma_px)
     return torch.where(torch.isfinite(floors), floors, -math.inf)
 
 
-def _stacked(cameras: Sequence[Camera]) -> tuple[Tensor, Tensor, Tensor]:
-    """The cameras as tensors: viewmats [V, 4, 4], intrinsics [V, 4], and width, height, near, is orthographic [V, 4]."""
-    tensors = [camera_tensors(camera) for camera in cameras]
-    frames = [[c.width, c.height, c.near, float(c.model == "orthographic")] for c in cameras]
-    return (
-        torch.stack([viewmat for viewmat, _ in tensors]),
-        torch.stack([intrinsics for _, intrinsics in tensors]),
-        torch.tensor(frames),
-    )
+def _linear_forms(cameras: Sequence[Camera]) -> Tensor:
+    """What a camera asks of a point is linear in it: [6, V, 4] forms of (x, y, z, 1) in the world.
+
+    Five are 0 or more where the view sees the point: its distances from the left, right, upper and lower border and from
+    the near plane, each times something positive. The last is the size of a pixel there, scene units.
+    """
+    forms = []
+    for camera in cameras:
+        across, down, depth = camera.viewmat[:3]
+        one = np.array([0.0, 0.0, 0.0, 1.0])
+        divisor = one if camera.model == "orthographic" else depth
+        fx, fy, cx, cy = camera.intrinsics
+        forms.append(
+            [
+                across * fx + divisor * cx,
+                divisor * (camera.width - cx) - across * fx,
+                down * fy + divisor * cy,
+                divisor * (camera.height - cy) - down * fy,
+                depth - one * camera.near,
+                divisor / min(abs(fx), abs(fy)),
+            ]
+        )
+    return torch.from_numpy(np.array(forms).transpose(1, 0, 2).astype(np.float32))
 
 
-def _pixel_sizes(means: Tensor, viewmats: Tensor, intrinsics: Tensor, frames: Tensor) -> Tensor:
+def _pixel_sizes(means: Tensor, forms: Tensor) -> Tensor:
     """Scene units that a pixel covers at each centre, [V, N]; infinite where the camera does not see it."""
-    fx, fy, cx, cy = intrinsics.T[..., None]  # [V, 1] each
-    width, height, near, orthographic = frames.T[..., None]
-    x, y, depth = torch.einsum("vij,nj->ivn", viewmats[:, :3, :3], means) + viewmats[:, :3, 3].T[..., None]
-    divisor = torch.where(orthographic > 0, 1.0, depth)
-    column, row = x / divisor * fx + cx, y / divisor * fy + cy
-    seen = (depth > near) & (column >= 0) & (column <= width) & (row >= 0) & (row <= height)
-    return torch.where(seen, divisor / torch.minimum(fx.abs(), fy.abs()), math.inf)
+    points = torch.cat((means, means.new_ones(means.shape[0], 1)), dim=1).T
+    values = (forms.reshape(-1, 4) @ points).reshape(*forms.shape[:2], -1)  # [6, V, N]
+    seen = values[:5].amin(dim=0) >= 0
+    return torch.where(seen, values[5], math.inf)
