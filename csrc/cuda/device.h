@@ -25,17 +25,19 @@
 #endif
 
 // SPLAT_KERNEL(name, body<...>, Args, threads): entry points name_f32 and name_f64 that call body<float> and body<double>
-// with blocks of `threads`. __launch_bounds__ lets the compiler use as many registers as such a block may have.
-#define SPLAT_KERNEL(name, body, Args, threads)                        \
-    extern "C" __global__ void __launch_bounds__(threads)              \
-        name##_f32(const __grid_constant__ splat::Args<float> args) {  \
-        body<float>(args);                                             \
-    }                                                                  \
-    SPLAT_REGISTER_KERNEL(name##_f32, splat::Args<float>, threads)     \
-    extern "C" __global__ void __launch_bounds__(threads)              \
-        name##_f64(const __grid_constant__ splat::Args<double> args) { \
-        body<double>(args);                                            \
-    }                                                                  \
+// with blocks of `threads`. In float 512 threads are to find room on a multiprocessor, which leaves 128 registers to each:
+// by itself a compiler takes some more here and there, and a quarter fewer threads then hide the waiting for memory. In
+// double, which is for checking gradients, it may use as many as such a block may have.
+#define SPLAT_KERNEL(name, body, Args, threads)                                                  \
+    extern "C" __global__ void __launch_bounds__(threads, (threads) < 512 ? 512 / (threads) : 1) \
+        name##_f32(const __grid_constant__ splat::Args<float> args) {                            \
+        body<float>(args);                                                                       \
+    }                                                                                            \
+    SPLAT_REGISTER_KERNEL(name##_f32, splat::Args<float>, threads)                               \
+    extern "C" __global__ void __launch_bounds__(threads)                                        \
+        name##_f64(const __grid_constant__ splat::Args<double> args) {                           \
+        body<double>(args);                                                                      \
+    }                                                                                            \
     SPLAT_REGISTER_KERNEL(name##_f64, splat::Args<double>, threads)
 
 SPLAT_BEGIN_ISA
