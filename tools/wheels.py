@@ -39,8 +39,6 @@ KERNELS = "splat_engine/ops/_cuda"
 """Folder of a wheel with the CUDA kernels."""
 CUBIN_COMPILER = (12, 8)
 """The NVRTC of the compiled kernels: splat_engine/ops/_cuda/prebuild.py says why."""
-HARD_LIMITS: dict[str, Any] = {"f32": {}, "f64": {}, "kernels": {}}
-"""Bounds of cuda_resources that ask only whether a kernel can be launched at all."""
 LINKER_NAMES = frozenset({"__dso_handle", "_mh_dylib_header"})
 """Names of the file itself, which zig's linker for macOS exports from every library."""
 
@@ -181,7 +179,7 @@ def _archive_faults(archive: Any) -> list[str]:
             faults.append(f"of the CUDA kernels for {architecture}, there are {', '.join(cubins)}")
         for module, data in cubins.items():
             records = records_of(architecture, module, cubin.kernel_facts(data))
-            faults += [f"its kernel {fault}" for fault in resource_faults(records, HARD_LIMITS)]
+            faults += [f"its kernel {fault}" for fault in resource_faults(records)]
     return faults
 
 
