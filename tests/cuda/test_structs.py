@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HEADERS = ("include/op_args.h", "cuda/args.h", "cpu/abi.h")
 KINDS = {"T": "scalar", "int32_t": "i32", "int64_t": "i64"}
 STRUCTURE = re.compile(r"template <class T>\nstruct (\w+Args) \{\n(.*?)\n\};", re.DOTALL)
-FIELD = re.compile(r"^(?:const )?(\w+)\s*(\**)\s*(\w+)$")
+FIELD = re.compile(r"^(?:const )?(\w+)(?:<T>)?\s*(\**)\s*(\w+)$")
 HOOK = "-DSPLAT_REGISTER_KERNEL(entry, ...)=REGISTERED entry __VA_ARGS__;"
 
 
