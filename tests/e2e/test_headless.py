@@ -223,7 +223,16 @@ def test_closed_pipe_saves_and_resumes(start):
     assert first[0] > 0
 
 
+@pytest.fixture
+def heeded_ctrl_c():
+    """Programs that a test starts heed Ctrl-C, though a shell that started the tests in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.usefixtures("heeded_ctrl_c")
 def test_interrupted_command_can_be_resumed(loop, tmp_path):
     """Ctrl-C ends command and engine with code 130 and a checkpoint, without a result; --resume goes on from there."""
     run, out = tmp_path / "run", tmp_path / "result.blend"
