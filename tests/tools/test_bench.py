@@ -94,7 +94,7 @@ def test_the_comparison_with_plain_torch() -> None:
 
 def test_stages_add_up_to_the_step() -> None:
     """Each stage of a step has its time; no native op is without a stage; binning is apart from blending."""
-    step = workload().step
+    step = workload().step_in_parts
     step()
     found = stages.time_stages(step)
     assert list(found) == list(stages.STAGES)
@@ -103,7 +103,7 @@ def test_stages_add_up_to_the_step() -> None:
 
 def test_an_op_of_a_new_name_is_a_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the table of stages does not know is shown by its own name, and the rest of the step does not grow."""
-    step = workload().step
+    step = workload().step_in_parts
     known = {op: stage for op, stage in stages.STAGE_OF_OP.items() if op != "update_splats"}
     monkeypatch.setattr(stages, "STAGE_OF_OP", known)
     found = stages.time_stages(step)
@@ -128,29 +128,31 @@ def test_steps_leave_the_splats_where_they_are(formation: str) -> None:
     before = work.forward().blended.detach().clone()
     for _ in range(3):
         work.step()
+        work.step_in_parts()
     assert before.abs().max() > 0.1
     assert torch.equal(before, work.forward().blended)
 
 
-def test_a_step_has_gradients_to_work_on(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["step", "step_in_parts"])
+def test_a_step_has_gradients_to_work_on(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """The target differs from the drawing: Adam is given gradients of the size that a fit has, no zeros."""
     work = workload()
     import torch
 
     from splat_engine.fit.optimizer import Adam
 
-    found: dict[str, torch.Tensor] = {}
-    update = Adam.step
+    found: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+    moments = Adam.moments
 
-    def keep_moments(self: Adam, state: Any, seen: Any, step: int) -> None:
-        update(self, state, seen, step)
-        found.update({name: first for name, (first, _) in state.moments.items()})
+    def keep_moments(self: Adam, state: Any) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+        found.update(moments(self, state))
+        return found
 
-    monkeypatch.setattr(Adam, "step", keep_moments)
-    work.step()
+    monkeypatch.setattr(Adam, "moments", keep_moments)
+    getattr(work, name)()
     assert set(found) == set(ARRAY_NAMES)
-    for name, first in found.items():
-        assert first.abs().max() > 1e-7, name  # a tenth of the gradient
+    for group, (first, _) in found.items():
+        assert first.abs().max() > 1e-7, group  # a tenth of the gradient
 
 
 def test_the_memory_worker(tmp_path: Path) -> None:

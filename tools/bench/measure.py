@@ -121,7 +121,7 @@ def measure_case(
     work = make_workload(given, formation)
     peak, peak_of_one = peak_flops(), peak_of_one_thread(threads)
     times = least_times(work, seconds)
-    rounds: list[dict[str, float]] = repeat(lambda: time_stages(work.step), seconds / 2)
+    rounds: list[dict[str, float]] = repeat(lambda: time_stages(work.step_in_parts), seconds / 2)
     peak, peak_of_one = max(peak, peak_flops()), max(peak_of_one, peak_of_one_thread(threads))
     stages = {name: min(stages[name] for stages in rounds) for name in rounds[0]}
     return {

@@ -18,6 +18,7 @@ from splat_engine.fit.gradients import compare_view
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam, Seen
 from splat_engine.fit.place import CPU, send
+from splat_engine.fit.steps import take_step
 from splat_engine.fit.views import camera_tensors, mapped, view_tensors
 from splat_engine.formats.settings import FitSettings, OptimizerSettings
 from splat_engine.native.memory import keep_freed_memory
@@ -36,12 +37,15 @@ class Workload:
     Attributes:
         forward: From raw parameters to the image; what it returns keeps alive what the backward needs.
         backward: From what ``forward`` returned and the input's cotangent to the gradient of every parameter.
-        step: A whole training step: forward, L1 and D-SSIM against a target, backward, Adam over all parameters.
+        step: A whole training step, as a fit takes it: forward, L1 and D-SSIM against a target, backward, Adam over all
+            parameters.
+        step_in_parts: The same, an op after the other: on the CPU ``step`` is one native call, whose stages cannot be timed.
     """
 
     forward: Callable[[], Any]
     backward: Callable[[Any], None]
     step: Callable[[], None]
+    step_in_parts: Callable[[], None]
 
 
 def set_up_process(threads: int) -> None:
@@ -91,9 +95,25 @@ def make_workload(
     def step() -> None:
         nonlocal count
         count += 1
+        take_step(
+            state,
+            view,
+            background,
+            adam,
+            fit,
+            count,
+            extent=1.0,
+            geometry_share=1.0,
+            log_scale_floors=None,
+            check_loss=lambda _: None,
+        )
+
+    def step_in_parts() -> None:
+        nonlocal count
+        count += 1
         options = {"extent": 1.0, "geometry_share": 1.0, "backend": backend}
         compared = compare_view(state, view, background, formation, fit, **options)  # type: ignore[arg-type]
         seen = Seen(compared.gradients, compared.radii, viewmat, intrinsics, given.camera)
         adam.step(state, seen, count)
 
-    return Workload(forward, backward, step)
+    return Workload(forward, backward, step, step_in_parts)
