@@ -66,14 +66,14 @@ struct RasterizeBwdArgs {
 
 // A whole training step against one picture: project_fwd, sh_colors_fwd, rasterize_fwd, photometric_loss, rasterize_bwd and
 // update_splats, one after the other, with memory that the next step reuses. The bits are those of the six calls. Where the
-// loss is not finite, nothing is updated.
+// loss is not finite, nothing is updated. What the six make for each other is not read from `update` and `loss`: radii and
+// gradients of the screen, the drawn picture and its gradient.
 template <class T>
 struct TrainStepArgs {
-    const UpdateSplatsArgs<T>*
-        update;  // its radii and gradients from the screen are not read: they are made here
-    const PhotometricLossArgs<T>* loss;  // nor its image, alpha, and their gradients
-    T* radii;                            // out [N,2] px, 0 where culled
-    T* v_means2d;                        // out [N,2]
+    const UpdateSplatsArgs<T>* update;
+    const PhotometricLossArgs<T>* loss;
+    T* radii;      // out [N,2] px, 0 where culled
+    T* v_means2d;  // out [N,2]
 };
 
 // For measuring: what a forward did. The index of each count in RasterCountsArgs::counts.

@@ -16,7 +16,6 @@ template <>
 struct SortItem<float> {
     using Key = uint32_t;
     static constexpr Key SIGN = Key(1) << 31;
-    static constexpr Key LAST = ~Key(0);
     Key key;
     int32_t index;
 
@@ -33,7 +32,6 @@ template <>
 struct SortItem<double> {
     using Key = uint64_t;
     static constexpr Key SIGN = Key(1) << 63;
-    static constexpr Key LAST = ~Key(0);
     Key key;
     int32_t index;
 

@@ -3,7 +3,6 @@
 // seventh of the step.
 #include "context.h"
 #include "kernels.h"
-#include "vec.h"
 
 SPLAT_BEGIN_ISA
 

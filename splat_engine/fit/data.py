@@ -116,7 +116,9 @@ class CaptureImages:
             shelf = next((shelf for shelf in self._shelves if shelf.has_room(kept)), None)
             if shelf is not None:
                 kept = shelf.keep(number, kept, is_pinned=self._device != HOST)
-        return _cast(mapped(kept, lambda value: send(value, self._device)), torch.float32)
+        if self._device != HOST:
+            kept = mapped(kept, lambda value: send(value, self._device))
+        return _cast(kept, torch.float32)
 
     def _check(self, view: View) -> None:
         size = (view.camera.width, view.camera.height)

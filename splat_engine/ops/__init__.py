@@ -1,4 +1,4 @@
-"""Differentiable ops on torch tensors: one module a family, backends "cpu" and "reference"."""
+"""Differentiable ops on torch tensors: one module a family, backends "cpu", "cuda" and "reference"."""
 
 from splat_engine.native import get_num_threads, set_num_threads
 from splat_engine.ops._cuda.launch import check_card
