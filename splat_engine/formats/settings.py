@@ -172,7 +172,7 @@ class FitSettings:
         maximum=10,
     )
     loss_space: LossSpace = setting(
-        "auto",
+        "encoded",
         "Loss",
         "Compare encoded values, sharper; or linear light, which noisy views do not bias; or by the capture's samples.",
     )

@@ -138,15 +138,15 @@ def test_auto_is_linear_where_views_are_noisy() -> None:
     camera = ring_cameras(1, W, H)[0]
     light, picture = View(camera, exr="views/0.exr"), View(camera, image="images/0.png")
     noisy = CaptureInfo(engine="CYCLES", samples=16)
-    assert loss_space_of(noisy, [light, light], FitSettings()) == "linear"
+    assert loss_space_of(noisy, [light, light], FitSettings(loss_space="auto")) == "linear"
     clean = (
         replace(noisy, samples=CLEAN_SAMPLES),
         replace(noisy, denoised=True),
         replace(noisy, samples=0),
         replace(noisy, engine="EEVEE"),
     )
-    assert {loss_space_of(info, [light], FitSettings()) for info in clean} == {"encoded"}
-    assert loss_space_of(noisy, [light, picture], FitSettings()) == "encoded"
+    assert {loss_space_of(info, [light], FitSettings(loss_space="auto")) for info in clean} == {"encoded"}
+    assert loss_space_of(noisy, [light, picture], FitSettings(loss_space="auto")) == "encoded"
     assert loss_space_of(noisy, [light], FitSettings(loss_space="encoded")) == "encoded"
     assert loss_space_of(clean[0], [picture], FitSettings(loss_space="linear")) == "linear"
 
