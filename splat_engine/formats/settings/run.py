@@ -1,0 +1,17 @@
+"""All settings of a fit, in groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from splat_engine.formats.settings.density import DensifySettings
+from splat_engine.formats.settings.fit import FitSettings, OptimizerSettings
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """All settings of a fit."""
+
+    fit: FitSettings = field(default_factory=FitSettings)
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    densify: DensifySettings = field(default_factory=DensifySettings)
