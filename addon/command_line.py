@@ -10,6 +10,7 @@ from splat_engine.formats.settings import (
     CaptureSettings,
     DensifySettings,
     FitSettings,
+    LossSettings,
     OptimizerSettings,
     RunSettings,
     add_arguments,
@@ -67,6 +68,7 @@ def _add_settings(parser: Any, *, fit: bool) -> None:
     add_arguments(parser, CaptureSettings, prefix="capture", bare=bare)
     if fit:
         add_arguments(parser, FitSettings, prefix=OPTION_PREFIXES["fit"])
+        add_arguments(parser, LossSettings, prefix=OPTION_PREFIXES["loss"])
         add_arguments(parser, OptimizerSettings, prefix=OPTION_PREFIXES["optimizer"])
         add_arguments(parser, DensifySettings, prefix=OPTION_PREFIXES["densify"])
 
@@ -145,6 +147,7 @@ def run_settings(options: argparse.Namespace) -> RunSettings:
     """
     return RunSettings(
         fit=from_arguments(FitSettings, options, prefix=OPTION_PREFIXES["fit"]),
+        loss=from_arguments(LossSettings, options, prefix=OPTION_PREFIXES["loss"]),
         optimizer=from_arguments(OptimizerSettings, options, prefix=OPTION_PREFIXES["optimizer"]),
         densify=from_arguments(DensifySettings, options, prefix=OPTION_PREFIXES["densify"]),
     )

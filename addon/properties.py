@@ -12,6 +12,7 @@ from splat_engine.formats.settings import (
     Declaration,
     DensifySettings,
     FitSettings,
+    LossSettings,
     OptimizerSettings,
     RunSettings,
     declarations,
@@ -21,6 +22,7 @@ from splat_engine.formats.settings import (
 GROUPS: dict[str, type] = {
     "capture": CaptureSettings,
     "fit": FitSettings,
+    "loss": LossSettings,
     "optimizer": OptimizerSettings,
     "densify": DensifySettings,
 }
@@ -117,6 +119,6 @@ def run_settings(scene: Any) -> RunSettings:
     Raises:
         UserError: A value is outside its limits.
     """
-    names = ("fit", "optimizer", "densify")
+    names = ("fit", "loss", "optimizer", "densify")
     values = {name: group_values(getattr(scene.splatfit, name), GROUPS[name]) for name in names}
     return from_dict(RunSettings, values, where="The fit's settings")

@@ -31,6 +31,7 @@ from splat_engine.formats.settings import (
     DensifySettings,
     FitSettings,
     ImageFitSettings,
+    LossSettings,
     OptimizerSettings,
     RunSettings,
     add_arguments,
@@ -140,6 +141,7 @@ def _add_train(commands: Any) -> None:
         help="events as JSON lines on stdout, a progress bar, or neither; default: a bar on a terminal, else json",
     )
     add_arguments(parser, FitSettings)
+    add_arguments(parser, LossSettings)
     add_arguments(parser, OptimizerSettings, prefix="lr")
     add_arguments(parser, DensifySettings, prefix="densify")
 
@@ -253,6 +255,7 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
         base = from_dict(RunSettings, read_json(source, "settings file"), where=str(source))
     settings = RunSettings(
         fit=from_arguments(FitSettings, options, base=base.fit),
+        loss=from_arguments(LossSettings, options, base=base.loss),
         optimizer=from_arguments(OptimizerSettings, options, prefix="lr", base=base.optimizer),
         densify=from_arguments(DensifySettings, options, prefix="densify", base=base.densify),
     )

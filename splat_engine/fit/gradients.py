@@ -25,7 +25,7 @@ from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.losses import fit_loss, geometry_loss, photometric_options
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.views import ViewTensors
-from splat_engine.formats.settings import FitSettings
+from splat_engine.formats.settings import LossSettings
 from splat_engine.ops import RasterPass, ScreenGradients, photometric_loss_and_gradients
 
 
@@ -50,7 +50,7 @@ def compare_view(
     view: ViewTensors,
     background: Tensor,
     formation: ImageFormation,
-    settings: FitSettings,
+    settings: LossSettings,
     *,
     extent: float,
     geometry_share: float,
@@ -88,7 +88,7 @@ def _compare_screen(
     view: ViewTensors,
     background: Tensor,
     formation: ImageFormation,
-    settings: FitSettings,
+    settings: LossSettings,
     extent: float,
     geometry_share: float,
     backend: str,

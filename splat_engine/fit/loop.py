@@ -147,15 +147,15 @@ class _FitRun:
             self.warn("The capture holds no view out: the figures will be of the training views.")
 
     def _images(self, capture: Capture, split: Split) -> CaptureImages:
-        fit = self.settings.fit
+        fit, loss = self.settings.fit, self.settings.loss
         training = split == "train"
         return CaptureImages(
             capture,
             split,
             self.formation,
             target=fit.target,
-            with_depth=training and fit.depth_weight > 0,
-            with_normals=training and fit.normal_weight > 0,
+            with_depth=training and loss.depth_weight > 0,
+            with_normals=training and loss.normal_weight > 0,
             budget_bytes=(fit.image_memory_mb << 20) if training else 0,
             device=self.request.place.device,
             device_bytes=self.request.place.views_bytes() if training else 0,
@@ -174,10 +174,10 @@ class _FitRun:
             self._seconds_before = float(checkpoint["seconds"])
             if checkpoint["capture"] != str(capture.root.resolve()):
                 self.warn(f"The checkpoint was made with another capture: {checkpoint['capture']}.")
-        space = loss_space_of(capture.info, self.images.views, fit)
+        space = loss_space_of(capture.info, self.images.views, self.settings.loss)
         place = self.request.place
         trainer = Trainer(
-            replace(self.settings, fit=replace(fit, loss_space=space)),
+            replace(self.settings, loss=replace(self.settings.loss, loss_space=space)),
             self.images,
             state.to(place.device),
             extent=extent,

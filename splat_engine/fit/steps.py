@@ -16,7 +16,7 @@ from splat_engine.fit.losses import photometric_options
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam, Seen
 from splat_engine.fit.views import ViewTensors
-from splat_engine.formats.settings import FitSettings
+from splat_engine.formats.settings import LossSettings
 from splat_engine.ops import train_step
 
 
@@ -41,7 +41,7 @@ def take_step(
     view: ViewTensors,
     background: Tensor,
     optimizer: Adam,
-    settings: FitSettings,
+    settings: LossSettings,
     step: int,
     *,
     extent: float,

@@ -124,7 +124,7 @@ class Trainer:
             view,
             self._background(),
             self._optimizer,
-            fit,
+            self.settings.loss,
             step,
             extent=self.extent,
             geometry_share=share,
@@ -145,7 +145,7 @@ class Trainer:
 
     def _background(self) -> Tensor:
         """[3] in the blending space: random in encoded values, or black."""
-        if not self.settings.fit.random_background:
+        if not self.settings.loss.random_background:
             return torch.zeros(3, device=self.state.device)
         color = torch.rand(3, generator=self._generator)
         if self.formation.is_linear:

@@ -21,6 +21,7 @@ from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import (
     DensifySettings,
     FitSettings,
+    LossSettings,
     OptimizerSettings,
     RunSettings,
 )
@@ -265,9 +266,10 @@ def test_environment_is_clean():
 def test_command_line_says_what_differs(run):
     """Only settings off their default become options, spelled as the engine spells them."""
     settings = RunSettings(
-        FitSettings(steps=7, random_background=False, start="a b.ply"),
-        OptimizerSettings(sh_dc=0.5),
-        DensifySettings(start=3),
+        fit=FitSettings(steps=7, start="a b.ply"),
+        loss=LossSettings(random_background=False),
+        optimizer=OptimizerSettings(sh_dc=0.5),
+        densify=DensifySettings(start=3),
     )
     command = engine_process.train_command(Path("/py"), Path("/c"), run, settings, resume=True)
     head = [

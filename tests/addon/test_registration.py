@@ -96,10 +96,10 @@ def test_touched_properties_arrive(registered):
     """What a person sets is what the engine gets."""
     chosen: Any = bpy.context.scene.splatfit
     chosen.capture.views, chosen.capture.target, chosen.capture.rig = 7, "Cube", "dome"
-    chosen.optimizer.means, chosen.fit.random_background = 3.3e-4, False
+    chosen.optimizer.means, chosen.loss.random_background = 3.3e-4, False
     captured, run = properties.capture_settings(bpy.context.scene), properties.run_settings(bpy.context.scene)
     assert (captured.views, captured.target, captured.rig) == (7, "Cube", "dome")
-    assert (run.optimizer.means, run.fit.random_background) == (3.3e-4, False)
+    assert (run.optimizer.means, run.loss.random_background) == (3.3e-4, False)
 
 
 def test_values_beyond_limits_are_told(registered, monkeypatch):

@@ -144,7 +144,7 @@ def test_settings_file_and_options(capture: Path, tmp_path: Path) -> None:
     assert cli.main(command) == 0
     used = json.loads((root / "settings.json").read_text())
     assert used["fit"]["steps"] == 5 and used["fit"]["seed"] == 4 and used["densify"]["interval"] == 77
-    assert used["optimizer"]["means"] == 0.001 and used["fit"]["random_background"] is False
+    assert used["optimizer"]["means"] == 0.001 and used["loss"]["random_background"] is False
 
 
 def test_resume_goes_on_with_the_runs_settings(capture: Path, tmp_path: Path) -> None:

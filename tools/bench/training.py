@@ -20,7 +20,7 @@ from splat_engine.fit.optimizer import Adam, Seen
 from splat_engine.fit.place import CPU, send
 from splat_engine.fit.steps import take_step
 from splat_engine.fit.views import camera_tensors, mapped, view_tensors
-from splat_engine.formats.settings import FitSettings, OptimizerSettings
+from splat_engine.formats.settings import LossSettings, OptimizerSettings
 from splat_engine.native.memory import keep_freed_memory
 from tools.bench.inputs import BenchInput
 
@@ -89,7 +89,7 @@ def make_workload(
     view = mapped(target, lambda value: send(value, device))
     del drawn
     adam = Adam(STANDSTILL, formation, extent=1.0, steps=10**6, backend=backend)
-    fit = FitSettings()
+    loss = LossSettings()
     count = 0
 
     def step() -> None:
@@ -100,7 +100,7 @@ def make_workload(
             view,
             background,
             adam,
-            fit,
+            loss,
             count,
             extent=1.0,
             geometry_share=1.0,
@@ -112,7 +112,7 @@ def make_workload(
         nonlocal count
         count += 1
         options = {"extent": 1.0, "geometry_share": 1.0, "backend": backend}
-        compared = compare_view(state, view, background, formation, fit, **options)  # type: ignore[arg-type]
+        compared = compare_view(state, view, background, formation, loss, **options)  # type: ignore[arg-type]
         seen = Seen(compared.gradients, compared.radii, viewmat, intrinsics, given.camera)
         adam.step(state, seen, count)
 

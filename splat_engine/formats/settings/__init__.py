@@ -15,8 +15,9 @@ from splat_engine.formats.settings.declare import (
     to_dict,
 )
 from splat_engine.formats.settings.density import DensifySettings
-from splat_engine.formats.settings.fit import FitSettings, LossSpace, OptimizerSettings, StrategyName, Target
+from splat_engine.formats.settings.fit import FitSettings, OptimizerSettings, StrategyName, Target
 from splat_engine.formats.settings.image2d import ImageFitSettings
+from splat_engine.formats.settings.loss import LossSettings, LossSpace
 from splat_engine.formats.settings.run import RunSettings
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "DensifySettings",
     "FitSettings",
     "ImageFitSettings",
+    "LossSettings",
     "LossSpace",
     "OptimizerSettings",
     "Rig",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from splat_engine.formats.settings.density import DensifySettings
 from splat_engine.formats.settings.fit import FitSettings, OptimizerSettings
+from splat_engine.formats.settings.loss import LossSettings
 
 
 @dataclass(frozen=True)
@@ -13,5 +14,6 @@ class RunSettings:
     """All settings of a fit."""
 
     fit: FitSettings = field(default_factory=FitSettings)
+    loss: LossSettings = field(default_factory=LossSettings)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     densify: DensifySettings = field(default_factory=DensifySettings)
