@@ -15,11 +15,19 @@ from splat_engine.formats.settings.declare import (
     to_dict,
 )
 from splat_engine.formats.settings.density import DensifySettings
-from splat_engine.formats.settings.fit import FitSettings, LossSpace, OptimizerSettings, StrategyName, Target
+from splat_engine.formats.settings.fit import (
+    RANDOM_START,
+    FitSettings,
+    LossSpace,
+    OptimizerSettings,
+    StrategyName,
+    Target,
+)
 from splat_engine.formats.settings.image2d import ImageFitSettings
 from splat_engine.formats.settings.run import RunSettings
 
 __all__ = [
+    "RANDOM_START",
     "CaptureSettings",
     "Declaration",
     "DensifySettings",
