@@ -28,6 +28,7 @@ from splat_engine.formats.events import Failed
 from splat_engine.formats.files import read_json, write_failure, write_json
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import (
+    RANDOM_START,
     DensifySettings,
     FitSettings,
     ImageFitSettings,
@@ -259,7 +260,7 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
         optimizer=from_arguments(OptimizerSettings, options, prefix="lr", base=base.optimizer),
         densify=from_arguments(DensifySettings, options, prefix="densify", base=base.densify),
     )
-    if settings.fit.start:
+    if settings.fit.start not in ("", RANDOM_START):
         settings = replace(settings, fit=replace(settings.fit, start=str(Path(settings.fit.start).resolve())))
     notes: list[str] = []
     place = _start_device(settings.fit.device, settings.fit.threads, notes.append)

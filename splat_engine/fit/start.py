@@ -15,11 +15,12 @@ from scipy.spatial import cKDTree
 
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture
+from splat_engine.formats.colmap import is_colmap, read_colmap_points
 from splat_engine.formats.conventions import SH_C0, Float, srgb_from_linear
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.ply import read_ply_element
 from splat_engine.formats.point_ply import Points, read_point_ply
-from splat_engine.formats.settings import FitSettings
+from splat_engine.formats.settings import RANDOM_START, FitSettings
 from splat_engine.formats.splat_ply import read_splat_ply
 from splat_engine.formats.splats import Splats
 
@@ -176,7 +177,7 @@ def start_splats(
     """Returns the first splats of a fit and the scene's extent.
 
     Args:
-        capture: Its init.ply is used where the settings name no file.
+        capture: Its init.ply is used where the settings name no start.
         settings: start, start_opacity, random_points, max_splats.
         rng: Places random points, and chooses where there are too many.
         warn: Told in a sentence what is not as it should be.
@@ -185,13 +186,14 @@ def start_splats(
         UserError: The file of the start is missing or damaged, or holds no usable point.
     """
     path = Path(settings.start) if settings.start else capture.init
+    path = None if settings.start == RANDOM_START else path
     cameras = [view.camera for view in capture.of_split("train")]
     if path is None:
         points = random_points(capture, min(settings.random_points, settings.max_splats), rng)
         extent = scene_extent(capture)
         opacity = min(settings.start_opacity, RANDOM_OPACITY)
         splats = splats_from_points(points, extent=extent, opacity=opacity, cameras=cameras)
-    elif "f_dc_0" in read_ply_element(path).properties:
+    elif not is_colmap(path) and "f_dc_0" in read_ply_element(path).properties:
         splats, _, notes = read_splat_ply(path)
         for note in notes:
             warn(note)
@@ -200,7 +202,8 @@ def start_splats(
         splats = splats.select(chosen).with_sh_degree(min(splats.sh_degree, settings.sh_degree))
         extent = scene_extent(capture, splats.means)
     else:
-        points = read_point_ply(path)
+        from_colmap = is_colmap(path)
+        points = read_colmap_points(path, capture.world_from_colmap) if from_colmap else read_point_ply(path)
         chosen = _chosen(len(points), settings.max_splats, rng, warn)
         points = Points(points.positions[chosen], points.colors[chosen], points.normals[chosen])
         extent = scene_extent(capture, points.positions)
@@ -208,7 +211,7 @@ def start_splats(
     if not len(splats):
         raise UserError(
             f"{path or capture.root} holds no usable point to start from.",
-            "Capture again with start points, or name another PLY with --start.",
+            "Capture again with start points, or name another file with --start.",
         )
     return splats, extent
 

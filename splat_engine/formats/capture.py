@@ -97,6 +97,8 @@ class Capture:
         info: What the capture says of itself.
         init: Absolute path of the start points, or None.
         notes: What the files say and we do not use, in words for the reader.
+        world_from_colmap: [3, 4] what brings points of the COLMAP reconstruction that the cameras are from into their
+            world (nerfstudio's applied_transform), or None if nothing is said: then they are in one world.
     """
 
     root: Path
@@ -104,6 +106,7 @@ class Capture:
     info: CaptureInfo = field(default_factory=CaptureInfo)
     init: Path | None = None
     notes: tuple[str, ...] = ()
+    world_from_colmap: tuple[tuple[float, ...], ...] | None = None
 
     def of_split(self, split: Split) -> tuple[View, ...]:
         """Returns the views of a split."""
@@ -147,6 +150,8 @@ def write_capture(capture: Capture, *, name: str = TRANSFORMS_NAME) -> Path:
     }
     if capture.init is not None:
         document["ply_file_path"] = capture.init.relative_to(capture.root).as_posix()
+    if capture.world_from_colmap is not None:
+        document["applied_transform"] = [list(row) for row in capture.world_from_colmap]
     path = capture.root / name
     write_json(path, document)
     return path
@@ -188,7 +193,7 @@ def read_capture(path: str | Path) -> Capture:
     path = Path(path)
     root, files = _transform_files(path)
     views: list[View] = []
-    info, init = CaptureInfo(color_space="srgb"), None
+    info, init, applied = CaptureInfo(color_space="srgb"), None, None
     notes: list[str] = []
     for file, split in files:
         document = read_json(file, "capture")
@@ -200,6 +205,7 @@ def read_capture(path: str | Path) -> Capture:
         views += _views_of(document, file, root, split)
         init_name = _typed(document, "ply_file_path", str, "", str(file))
         init = root / init_name if init_name else init
+        applied = _applied_transform(document, str(file)) or applied
         unread = [words for key, words in _UNREAD_KEYS.items() if any(key in frame for frame in frames)]
         notes += [f"{file}: the {words} it names are not used." for words in unread]
     if not any(view.split == "train" for view in views):
@@ -208,7 +214,7 @@ def read_capture(path: str | Path) -> Capture:
         raise UserError(
             f"The start points {init} are missing.", "Capture again, or remove ply_file_path from the file."
         )
-    return Capture(root=root, views=tuple(views), info=info, init=init, notes=tuple(notes))
+    return Capture(root, tuple(views), info, init, tuple(notes), applied)
 
 
 def _transform_files(path: Path) -> tuple[Path, list[tuple[Path, Split | None]]]:
@@ -272,6 +278,19 @@ def _tuple(table: dict[str, Any], key: str, kind: type, default: Any, where: str
     if values is None:
         return default
     return tuple(_typed({key: value}, key, kind, None, where) for value in values)
+
+
+def _applied_transform(document: dict[str, Any], where: str) -> tuple[tuple[float, ...], ...] | None:
+    key = "applied_transform"
+    rows = _typed(document, key, list, None, where)
+    if rows is None:
+        return None
+    matrix = tuple(_tuple({key: row}, key, float, (), where) for row in rows[:3])
+    if len(matrix) < 3 or any(len(row) != 4 for row in matrix):
+        raise FormatError(
+            f"{where}, has an applied_transform that is not three rows of four numbers.", _AGAIN
+        )
+    return matrix
 
 
 def _views_of(document: dict[str, Any], file: Path, root: Path, split: Split | None) -> list[View]:

@@ -168,6 +168,20 @@ def test_random_start(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["splats"] == 30
 
 
+def test_the_start_is_recorded_as_it_was_meant(
+    capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The word ``random`` stays a word, though the capture has points; a file is recorded with its whole path."""
+    options = ("--random-points", "50", "--strategy", "none", "--start")
+    assert train(capture, tmp_path / "run", *options, "random") == 0
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["splats"] == 50
+    assert json.loads((tmp_path / "run" / "settings.json").read_text())["fit"]["start"] == "random"
+    monkeypatch.chdir(capture)
+    assert train(capture, tmp_path / "run", *options, "init.ply") == 0
+    recorded = json.loads((tmp_path / "run" / "settings.json").read_text())["fit"]["start"]
+    assert recorded == str(capture.resolve() / "init.ply")
+
+
 def test_target_display_fits_the_pictures(capture: Path, tmp_path: Path) -> None:
     """``--target display`` takes the PNG files of a capture that has both."""
     assert train(capture, tmp_path / "run", "--target", "display", "--formation", "classic") == 0

@@ -25,7 +25,7 @@ from splat_engine.formats.capture import Capture, CaptureInfo, View
 from splat_engine.formats.conventions import SH_C0, srgb_from_linear
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.point_ply import Points, write_point_ply
-from splat_engine.formats.settings import FitSettings
+from splat_engine.formats.settings import RANDOM_START, FitSettings
 from splat_engine.formats.splat_ply import write_splat_ply
 from splat_engine.formats.splats import Splats
 from tests.engine.tiny_capture import known_splats, look_at, ring_cameras
@@ -186,6 +186,34 @@ def test_start_reads_points_and_splats(tmp_path: Path) -> None:
     splats, _ = start_splats(capture, FitSettings(random_points=77), rng, pytest.fail)
     assert len(splats) == 77 and np.allclose(splats.opacities(), RANDOM_OPACITY)
     assert_sane(splats)
+
+
+def test_start_reads_colmap_points(tmp_path: Path) -> None:
+    """A folder of a reconstruction, its text or its binary file; the data set's transform puts the points in place."""
+    (tmp_path / "sparse" / "0").mkdir(parents=True)
+    rows = "".join(f"{number} {number} 0 1 255 0 0 0.5 1 2\n" for number in range(1, 6))
+    file = tmp_path / "sparse" / "0" / "points3D.txt"
+    file.write_text(rows)
+    moved = ((1.0, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, -1.0))
+    capture = captured(ring_cameras(8), tmp_path, world_from_colmap=moved)
+    for start in (tmp_path, file):
+        splats, extent = start_splats(
+            capture, FitSettings(start=str(start)), np.random.default_rng(0), pytest.fail
+        )
+        assert_sane(splats)
+        # Cameras stand 4.1 from the centre: the points at 4 and 5 are not near one of the eight.
+        assert np.array_equal(splats.means, np.stack((np.arange(1, 6), np.zeros(5), np.zeros(5)), axis=1))
+        assert np.allclose(0.5 + SH_C0 * splats.sh[:, 0], [1, 0, 0], atol=1e-6) and extent > 4
+
+
+def test_start_at_random_leaves_the_captures_points(tmp_path: Path) -> None:
+    """The word is no file's name, and counts also where init.ply is there."""
+    write_point_ply(tmp_path / "init.ply", grid_points())
+    capture = captured(ring_cameras(8), tmp_path, init=tmp_path / "init.ply")
+    assert len(start_splats(capture, FitSettings(), np.random.default_rng(0), pytest.fail)[0]) == 100
+    settings = FitSettings(start=RANDOM_START, random_points=77)
+    splats, _ = start_splats(capture, settings, np.random.default_rng(0), pytest.fail)
+    assert len(splats) == 77 and np.allclose(splats.opacities(), RANDOM_OPACITY)
 
 
 def test_start_keeps_to_the_most_splats(tmp_path: Path) -> None:

@@ -72,12 +72,14 @@ def test_what_is_written_is_read_back(tmp_path: Path, data: st.DataObject) -> No
     """Cameras, splits, files, times and what the capture says of itself."""
     drawn = tuple(data.draw(views(number)) for number in range(data.draw(st.integers(1, 3))))
     init = data.draw(st.sampled_from([None, tmp_path / "init.ply", tmp_path / "points" / "all.ply"]))
-    written = Capture(root=tmp_path, views=drawn, info=data.draw(infos), init=init)
+    applied = data.draw(st.none() | st.tuples(*[st.tuples(*[st.floats(-1e9, 1e9)] * 4)] * 3))
+    written = Capture(tmp_path, drawn, data.draw(infos), init, world_from_colmap=applied)
     touch_files(written)
     path = write_capture(written)
     for place in (tmp_path, path):
         found = read_capture(place)
         assert (found.root, found.info, found.init, found.notes) == (tmp_path, written.info, init, ())
+        assert found.world_from_colmap == applied
         assert len(found.views) == len(drawn)
         for before, after in zip(drawn, found.views, strict=True):
             # The pose is normalised anew when it is read: equal to rounding, not to the bit.
@@ -228,6 +230,9 @@ FAULTS: list[tuple[list[Any], Any, str]] = [
     (["frames", 0, "splatfit", "far"], 0, "clip distances"),
     (["frames", 0, "splatfit", "frame"], 1.5, "frame 1.5"),
     (["frames", 0, "transform_matrix"], np.zeros((4, 4)).tolist(), "singular"),
+    (["applied_transform"], IDENTITY[:2], "three rows of four numbers"),
+    (["applied_transform"], [row[:3] for row in IDENTITY], "three rows of four numbers"),
+    (["applied_transform"], [["1", 0, 0, 0], *IDENTITY[1:3]], "applied_transform '1'"),
     (["frames", 0, "w"], 0, "0 x 3"),
 ]
 
@@ -261,6 +266,7 @@ def test_any_value_anywhere_is_read_or_refused(tmp_path: Path, data: st.DataObje
         "object_names",
         "bounds_max",
         "ply_file_path",
+        "applied_transform",
         "val_filenames",
         "exr",
     ]

@@ -15,12 +15,19 @@ from splat_engine.formats.settings.declare import (
     to_dict,
 )
 from splat_engine.formats.settings.density import DensifySettings
-from splat_engine.formats.settings.fit import FitSettings, OptimizerSettings, StrategyName, Target
+from splat_engine.formats.settings.fit import (
+    RANDOM_START,
+    FitSettings,
+    OptimizerSettings,
+    StrategyName,
+    Target,
+)
 from splat_engine.formats.settings.image2d import ImageFitSettings
 from splat_engine.formats.settings.loss import LossSettings, LossSpace
 from splat_engine.formats.settings.run import RunSettings
 
 __all__ = [
+    "RANDOM_START",
     "CaptureSettings",
     "Declaration",
     "DensifySettings",

@@ -10,6 +10,8 @@ from splat_engine.formats.settings.declare import setting
 
 Target = Literal["auto", "linear", "display"]
 StrategyName = Literal["none", "adaptive"]
+RANDOM_START = "random"
+"""The start that is no file: random points, also where the capture has some."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,10 @@ class FitSettings:
         200000, "Most Splats", "No strategy goes beyond this number.", minimum=1, maximum=10**8
     )
     start: str = setting(
-        "", "Start", "PLY of points or of splats to start from; empty: the capture's init.ply, else random."
+        "",
+        "Start",
+        "PLY of points or of splats to start from, COLMAP's points3D.bin, points3D.txt or their folder, or 'random'; "
+        "empty: the capture's init.ply, else random.",
     )
     start_opacity: float = setting(
         0.5,
