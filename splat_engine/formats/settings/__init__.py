@@ -15,12 +15,22 @@ from splat_engine.formats.settings.declare import (
     to_dict,
 )
 from splat_engine.formats.settings.density import DensifySettings
-from splat_engine.formats.settings.fit import FitSettings, OptimizerSettings, StrategyName, Target
+from splat_engine.formats.settings.fit import FitSettings, OptimizerSettings, Preset, StrategyName, Target
 from splat_engine.formats.settings.image2d import ImageFitSettings
 from splat_engine.formats.settings.loss import LossSettings, LossSpace
+from splat_engine.formats.settings.presets import (
+    PRESETS,
+    capture_with_preset,
+    preset_values,
+    run_from_dict,
+    run_with_arguments,
+    run_with_preset,
+)
 from splat_engine.formats.settings.run import RunSettings
+from splat_engine.formats.settings.schedule import ScheduleSettings
 
 __all__ = [
+    "PRESETS",
     "CaptureSettings",
     "Declaration",
     "DensifySettings",
@@ -29,15 +39,22 @@ __all__ = [
     "LossSettings",
     "LossSpace",
     "OptimizerSettings",
+    "Preset",
     "Rig",
     "RunSettings",
+    "ScheduleSettings",
     "StrategyName",
     "Target",
     "add_arguments",
+    "capture_with_preset",
     "declarations",
     "from_arguments",
     "from_dict",
     "option_name",
+    "preset_values",
+    "run_from_dict",
+    "run_with_arguments",
+    "run_with_preset",
     "setting",
     "to_dict",
 ]
