@@ -13,9 +13,12 @@ from splat_engine.formats.settings import (
     LossSettings,
     OptimizerSettings,
     RunSettings,
+    ScheduleSettings,
     add_arguments,
+    capture_with_preset,
     declarations,
     from_arguments,
+    run_with_arguments,
 )
 
 from .engine_process import OPTION_PREFIXES
@@ -69,6 +72,7 @@ def _add_settings(parser: Any, *, fit: bool) -> None:
     if fit:
         add_arguments(parser, FitSettings, prefix=OPTION_PREFIXES["fit"])
         add_arguments(parser, LossSettings, prefix=OPTION_PREFIXES["loss"])
+        add_arguments(parser, ScheduleSettings, prefix=OPTION_PREFIXES["schedule"])
         add_arguments(parser, OptimizerSettings, prefix=OPTION_PREFIXES["optimizer"])
         add_arguments(parser, DensifySettings, prefix=OPTION_PREFIXES["densify"])
 
@@ -136,7 +140,9 @@ def capture_settings(options: argparse.Namespace) -> CaptureSettings:
     Raises:
         UserError: A value is outside its limits.
     """
-    return from_arguments(CaptureSettings, options, prefix=_CAPTURE_PREFIX)
+    preset = run_with_arguments(RunSettings(), options).fit.preset
+    base = capture_with_preset(CaptureSettings(), preset)
+    return from_arguments(CaptureSettings, options, prefix=_CAPTURE_PREFIX, base=base)
 
 
 def run_settings(options: argparse.Namespace) -> RunSettings:
@@ -145,9 +151,11 @@ def run_settings(options: argparse.Namespace) -> RunSettings:
     Raises:
         UserError: A value is outside its limits.
     """
+    base = run_with_arguments(RunSettings(), options)
     return RunSettings(
-        fit=from_arguments(FitSettings, options, prefix=OPTION_PREFIXES["fit"]),
+        fit=from_arguments(FitSettings, options, prefix=OPTION_PREFIXES["fit"], base=base.fit),
         loss=from_arguments(LossSettings, options, prefix=OPTION_PREFIXES["loss"]),
+        schedule=from_arguments(ScheduleSettings, options, prefix=OPTION_PREFIXES["schedule"]),
         optimizer=from_arguments(OptimizerSettings, options, prefix=OPTION_PREFIXES["optimizer"]),
         densify=from_arguments(DensifySettings, options, prefix=OPTION_PREFIXES["densify"]),
     )

@@ -15,14 +15,17 @@ from splat_engine.formats.settings import (
     LossSettings,
     OptimizerSettings,
     RunSettings,
+    ScheduleSettings,
     declarations,
     from_dict,
+    preset_values,
 )
 
 GROUPS: dict[str, type] = {
     "capture": CaptureSettings,
     "fit": FitSettings,
     "loss": LossSettings,
+    "schedule": ScheduleSettings,
     "optimizer": OptimizerSettings,
     "densify": DensifySettings,
 }
@@ -42,6 +45,8 @@ def property_of(name: str, kind: Any, default: Any, declared: Declaration) -> An
         declared: What is said of it.
     """
     texts = {"name": declared.label, "description": _description(declared), "default": default}
+    if name == "preset":
+        texts["update"] = _take_preset
     if declared.choices:
         items = [(choice, choice.replace("_", " ").title(), "") for choice in declared.choices]
         return bpy.props.EnumProperty(items=items, **texts)
@@ -68,6 +73,14 @@ def _description(declared: Declaration) -> str:
 def _decimals(default: float) -> int:
     """Two digits behind the first that is not zero; Blender shows six at most."""
     return 2 if default == 0 or abs(default) >= 0.1 else min(6, 2 - math.floor(math.log10(abs(default))))
+
+
+def _take_preset(group: Any, context: Any) -> None:
+    """Sets what the chosen preset is about; called by Blender."""
+    chosen = group.id_data.splatfit
+    for name, values in preset_values(group.preset).items():
+        for item, value in values.items():
+            setattr(getattr(chosen, name), item, value)
 
 
 def _group_class(name: str, settings: type) -> Any:
@@ -119,6 +132,6 @@ def run_settings(scene: Any) -> RunSettings:
     Raises:
         UserError: A value is outside its limits.
     """
-    names = ("fit", "loss", "optimizer", "densify")
+    names = ("fit", "loss", "schedule", "optimizer", "densify")
     values = {name: group_values(getattr(scene.splatfit, name), GROUPS[name]) for name in names}
     return from_dict(RunSettings, values, where="The fit's settings")

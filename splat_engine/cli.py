@@ -35,9 +35,11 @@ from splat_engine.formats.settings import (
     LossSettings,
     OptimizerSettings,
     RunSettings,
+    ScheduleSettings,
     add_arguments,
     from_arguments,
-    from_dict,
+    run_from_dict,
+    run_with_arguments,
 )
 
 if TYPE_CHECKING:
@@ -143,6 +145,7 @@ def _add_train(commands: Any) -> None:
     )
     add_arguments(parser, FitSettings)
     add_arguments(parser, LossSettings)
+    add_arguments(parser, ScheduleSettings)
     add_arguments(parser, OptimizerSettings, prefix="lr")
     add_arguments(parser, DensifySettings, prefix="densify")
 
@@ -253,10 +256,12 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
     base = RunSettings()
     source = RunDirectory.open(run.root).settings if options.resume else options.settings
     if source is not None:
-        base = from_dict(RunSettings, read_json(source, "settings file"), where=str(source))
+        base = run_from_dict(read_json(source, "settings file"), where=str(source))
+    base = run_with_arguments(base, options)
     settings = RunSettings(
         fit=from_arguments(FitSettings, options, base=base.fit),
         loss=from_arguments(LossSettings, options, base=base.loss),
+        schedule=from_arguments(ScheduleSettings, options, base=base.schedule),
         optimizer=from_arguments(OptimizerSettings, options, prefix="lr", base=base.optimizer),
         densify=from_arguments(DensifySettings, options, prefix="densify", base=base.densify),
     )

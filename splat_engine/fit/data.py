@@ -122,6 +122,8 @@ class CaptureImages:
 
     def _check(self, view: View) -> None:
         size = (view.camera.width, view.camera.height)
+        if view.mask is not None:
+            _check_picture(self.root / view.mask, size)
         if view.exr is not None:
             check_layers(self.root / view.exr, self.layers, size)
             return
@@ -132,14 +134,21 @@ class CaptureImages:
                 f"{path} has no pass {' and '.join(self.layers[1:])}: it is a plain picture.",
                 "Set the weight of that loss to 0, or capture the scene as EXR.",
             )
-        with _open_picture(path) as picture:
-            if picture.size != size:
-                raise FormatError(
-                    f"{path} is {picture.size[0]} x {picture.size[1]} pixels, but its camera says {size[0]} x {size[1]}.",
-                    "Give the camera the picture's size, or render the view again.",
-                )
+        _check_picture(path, size)
 
     def _read(self, view: View) -> ViewTensors:
+        made = self._pixels_of(view)
+        if view.mask is None:
+            return made
+        counts = torch.from_numpy(_decoded(self.root / view.mask)[..., :3].any(axis=-1))
+        return replace(
+            made,
+            valid=counts if made.valid is None else made.valid & counts,
+            depth=None if made.depth is None else made.depth * counts,
+            normals=None if made.normals is None else made.normals * counts[..., None],
+        )
+
+    def _pixels_of(self, view: View) -> ViewTensors:
         if view.exr is None:
             assert view.image is not None
             pixels = _decoded(self.root / view.image)
@@ -181,6 +190,15 @@ def _with_source(view: View, capture: Capture, target: Target) -> View:
             f"Fit the other colours (--target {other}), or capture again with it.",
         )
     return replace(view, image=None) if linear else replace(view, exr=None)
+
+
+def _check_picture(path: Path, size: tuple[int, int]) -> None:
+    with _open_picture(path) as picture:
+        if picture.size != size:
+            raise FormatError(
+                f"{path} is {picture.size[0]} x {picture.size[1]} pixels, but its camera says {size[0]} x {size[1]}.",
+                "Give the camera the picture's size, or render the view again.",
+            )
 
 
 class _Shelf:

@@ -202,9 +202,9 @@ class _FitRun:
 
     def work(self) -> events.Finished:
         """Takes the steps and writes the result; see ``run_fit``."""
-        reason = "done"
         try:
             self._take_steps()
+            reason = "plateau" if self.trainer.step < self.settings.fit.steps else "done"
         except _Stop as stop:
             reason = stop.reason
         self.write_checkpoint()
@@ -215,17 +215,18 @@ class _FitRun:
 
     def _take_steps(self) -> None:
         fit, trainer = self.settings.fit, self.trainer
-        progress = _Progress(fit.steps, trainer.step, self.seconds)
+        progress = _Progress(trainer.step, self.seconds)
         while True:
             self._obey()
-            if trainer.step >= fit.steps:
+            if trainer.step >= trainer.schedule.last_step:
                 break
             progress.add(trainer.train_step())
-            if progress.is_due() or trainer.step == fit.steps:
-                self.emit(progress.event(trainer.step, len(trainer.state)))
-            if _is_time(trainer.step, fit.snapshot_interval) and trainer.step < fit.steps:
+            is_last = trainer.step >= trainer.schedule.last_step
+            if progress.is_due() or is_last:
+                self.emit(progress.event(trainer.step, trainer.schedule.last_step, len(trainer.state)))
+            if _is_time(trainer.step, fit.snapshot_interval) and not is_last:
                 self.write_snapshot()
-            if _is_time(trainer.step, fit.checkpoint_interval) and trainer.step < fit.steps:
+            if _is_time(trainer.step, fit.checkpoint_interval) and not is_last:
                 self.write_checkpoint()
 
     def _obey(self) -> None:
@@ -410,8 +411,7 @@ def _is_time(step: int, interval: int) -> bool:
 class _Progress:
     """Loss between two progress events, PSNR with a short memory, and the time that is left; ``clock`` stands still in pauses."""
 
-    def __init__(self, steps: int, first_step: int, clock: Callable[[], float]) -> None:
-        self._steps = steps
+    def __init__(self, first_step: int, clock: Callable[[], float]) -> None:
         self._first_step = first_step
         self._clock = clock
         self._began_s = self._told_s = clock()
@@ -429,17 +429,17 @@ class _Progress:
         """Whether it is time for an event."""
         return bool(self._losses) and self._clock() - self._told_s >= PROGRESS_INTERVAL_S
 
-    def event(self, step: int, splats: int) -> events.Progress:
-        """Returns the event, and begins the next average."""
+    def event(self, step: int, last_step: int, splats: int) -> events.Progress:
+        """Returns the event, and begins the next average; ``last_step`` is nearer once the fit is to end early."""
         self._told_s = self._clock()
         per_step = (self._told_s - self._began_s) / max(1, step - self._first_step)
         event = events.Progress(
             step=step,
-            steps=self._steps,
+            steps=last_step,
             loss=sum(self._losses) / len(self._losses),
             psnr=self._psnr or 0.0,
             splats=splats,
-            seconds_left=per_step * (self._steps - step),
+            seconds_left=per_step * (last_step - step),
         )
         self._losses.clear()
         return event

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from splat_engine.formats.settings import (
     LossSettings,
     OptimizerSettings,
     RunSettings,
+    run_with_preset,
 )
 
 FAKE = Path(__file__).with_name("fake_engine.py")
@@ -261,6 +263,16 @@ def test_environment_is_clean():
     found = engine_process.engine_environment({"PYTHONHOME": "/b", "PYTHONPATH": "/b/lib", "HOME": "/me"})
     assert "PYTHONHOME" not in found and found["HOME"] == "/me"
     assert found["PYTHONPATH"] == str(engine_process.checkout())
+
+
+def test_a_preset_and_what_is_set_beside_it(run):
+    """The preset is named once; a value that it changes and a person changed back is an option of its own."""
+    settings = run_with_preset(RunSettings(), "draft")
+    words = engine_process.train_command(Path("/py"), Path("/c"), run, settings)
+    assert [word for word in words if word.startswith("--")][3:] == ["--preset=draft"]
+    settings = replace(settings, fit=replace(settings.fit, steps=RunSettings().fit.steps))
+    words = engine_process.train_command(Path("/py"), Path("/c"), run, settings)
+    assert words[-2:] == ["--preset=draft", f"--steps={RunSettings().fit.steps}"]
 
 
 def test_command_line_says_what_differs(run):

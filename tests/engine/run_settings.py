@@ -7,7 +7,7 @@ from typing import Any
 
 from splat_engine.formats.settings import RunSettings, declarations
 
-BARE_GROUPS = ("fit", "loss")
+BARE_GROUPS = ("fit", "loss", "schedule")
 """Groups whose options have no prefix: their names differ."""
 
 

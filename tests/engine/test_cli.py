@@ -21,7 +21,7 @@ from splat_engine.fit.exr import read_layers
 from splat_engine.formats.capture import TRANSFORMS_NAME
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.point_ply import Points, write_point_ply
-from splat_engine.formats.settings import RunSettings, to_dict
+from splat_engine.formats.settings import PRESETS, RunSettings, to_dict
 from splat_engine.formats.splat_ply import read_splat_ply, write_splat_ply
 from tests.engine.tiny_capture import HEIGHT, WIDTH, known_splats, perturbed, write_tiny_capture
 
@@ -145,6 +145,15 @@ def test_settings_file_and_options(capture: Path, tmp_path: Path) -> None:
     used = json.loads((root / "settings.json").read_text())
     assert used["fit"]["steps"] == 5 and used["fit"]["seed"] == 4 and used["densify"]["interval"] == 77
     assert used["optimizer"]["means"] == 0.001 and used["loss"]["random_background"] is False
+
+
+def test_a_preset_is_recorded_and_options_win(capture: Path, tmp_path: Path) -> None:
+    """--preset sets steps and splats, an option sets its own, and settings.json has all of it."""
+    root = tmp_path / "run"
+    assert train(capture, root, "--preset", "draft", "--steps", "3", "--strategy", "none") == 0
+    used = json.loads((root / "settings.json").read_text())["fit"]
+    assert (used["preset"], used["steps"]) == ("draft", 3)
+    assert used["max_splats"] == PRESETS["draft"]["fit"]["max_splats"] != RunSettings().fit.max_splats
 
 
 def test_resume_goes_on_with_the_runs_settings(capture: Path, tmp_path: Path) -> None:

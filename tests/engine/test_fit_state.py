@@ -14,6 +14,7 @@ from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.guard import log_scale_floors
 from splat_engine.fit.model import PARAMETER_NAMES, SplatState
 from splat_engine.fit.optimizer import Adam, Seen, exponential
+from splat_engine.fit.schedule import Schedule
 from splat_engine.fit.strategies import (
     GRADIENT_SUM,
     RESET_OPACITY,
@@ -106,7 +107,7 @@ def test_adam_is_torch_adam_with_a_rate_each(name: str, backend: str) -> None:
     state = SplatState.from_splats(known_splats(7).with_sh_degree(2))
     leaves = {name: value.clone() for name, value in state.params.items()}
     leaves["sh_dc"], leaves["sh"] = leaves["sh"][:, :1].clone(), leaves["sh"][:, 1:].clone()
-    adam = Adam(settings, formation, extent=3.0, steps=20, backend=backend)
+    adam = Adam(settings, formation, extent=3.0, schedule=Schedule(20), backend=backend)
     rates = adam.rates(1)
     assert rates["means"] == pytest.approx(0.003) and rates["sh"] == 1e-3 and rates["sh_dc"] == 0.02
     other = torch.optim.Adam(
@@ -141,7 +142,7 @@ def test_position_schedule() -> None:
         OptimizerSettings(means=1e-2, means_final=1e-4, final_share=0.25),
         ImageFormation("blender"),
         extent=2.0,
-        steps=101,
+        schedule=Schedule(101),
     )
     assert adam.rates(101)["quats_wxyz"] == pytest.approx(0.25 * adam.rates(1)["quats_wxyz"])
     assert [adam.rates(step)["means"] for step in (1, 51, 101, 500)] == pytest.approx(
@@ -156,11 +157,13 @@ def test_the_other_rates_fade() -> None:
         OptimizerSettings(final_share=0.25, sh_dc=0.04, quats=0.01),
         ImageFormation("blender"),
         extent=1.0,
-        steps=101,
+        schedule=Schedule(101),
     )
     assert [adam.rates(step)["sh_dc"] for step in (1, 51, 101)] == pytest.approx([0.04, 0.02, 0.01])
     assert adam.rates(101)["quats_wxyz"] == pytest.approx(0.0025)
-    still = Adam(OptimizerSettings(final_share=1.0), ImageFormation("blender"), extent=1.0, steps=101)
+    still = Adam(
+        OptimizerSettings(final_share=1.0), ImageFormation("blender"), extent=1.0, schedule=Schedule(101)
+    )
     assert {name: rate for name, rate in still.rates(101).items() if name != "means"} == {
         name: rate for name, rate in still.rates(1).items() if name != "means"
     }

@@ -21,6 +21,7 @@ from splat_engine.formats.settings import (
     LossSettings,
     OptimizerSettings,
     RunSettings,
+    ScheduleSettings,
     add_arguments,
     declarations,
     from_arguments,
@@ -59,6 +60,7 @@ def test_settings_survive_json(data: st.DataObject) -> None:
     groups = {
         "fit": FitSettings,
         "loss": LossSettings,
+        "schedule": ScheduleSettings,
         "optimizer": OptimizerSettings,
         "densify": DensifySettings,
     }
@@ -78,7 +80,14 @@ def test_absent_names_keep_their_default(data: st.DataObject) -> None:
 
 def test_every_settings_class_is_small_and_declared() -> None:
     """Under 25 fields a class; each field is a declared setting, or a class is groups of them alone."""
-    assert {CaptureSettings, FitSettings, LossSettings, OptimizerSettings, DensifySettings} <= set(FLAT)
+    assert {
+        CaptureSettings,
+        FitSettings,
+        LossSettings,
+        ScheduleSettings,
+        OptimizerSettings,
+        DensifySettings,
+    } <= set(FLAT)
     for cls in CLASSES:
         assert 0 < len(fields(cls)) < 25, cls.__name__
         for item in fields(cls):

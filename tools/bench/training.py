@@ -18,6 +18,7 @@ from splat_engine.fit.gradients import compare_view
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam, Seen
 from splat_engine.fit.place import CPU, send
+from splat_engine.fit.schedule import Schedule
 from splat_engine.fit.steps import take_step
 from splat_engine.fit.views import camera_tensors, mapped, view_tensors
 from splat_engine.formats.settings import LossSettings, OptimizerSettings
@@ -88,7 +89,7 @@ def make_workload(
     target = view_tensors(given.camera, drawn.blended.flip(1).clamp(0, 1), drawn.alpha.flip(1))
     view = mapped(target, lambda value: send(value, device))
     del drawn
-    adam = Adam(STANDSTILL, formation, extent=1.0, steps=10**6, backend=backend)
+    adam = Adam(STANDSTILL, formation, extent=1.0, schedule=Schedule(10**6), backend=backend)
     loss = LossSettings()
     count = 0
 

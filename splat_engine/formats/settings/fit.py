@@ -9,6 +9,7 @@ from splat_engine.formats.conventions import Formation
 from splat_engine.formats.settings.declare import setting
 
 Target = Literal["auto", "linear", "display"]
+Preset = Literal["draft", "standard", "high"]
 StrategyName = Literal["none", "adaptive"]
 RANDOM_START = "random"
 """The start that is no file: random points, also where the capture has some."""
@@ -18,6 +19,12 @@ RANDOM_START = "random"
 class FitSettings:
     """What is fitted, to what, and for how long."""
 
+    preset: Preset = setting(
+        "standard",
+        "Quality",
+        "Draft in seconds, standard in a minute, or high in minutes: steps and splats, and views and samples of a capture; "
+        "each of them can be set by itself.",
+    )
     steps: int = setting(
         2000, "Steps", "Number of optimisation steps, one view each.", unit="steps", minimum=0, maximum=10**7
     )

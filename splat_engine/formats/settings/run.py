@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from splat_engine.formats.settings.density import DensifySettings
 from splat_engine.formats.settings.fit import FitSettings, OptimizerSettings
 from splat_engine.formats.settings.loss import LossSettings
+from splat_engine.formats.settings.schedule import ScheduleSettings
 
 
 @dataclass(frozen=True)
@@ -15,5 +16,6 @@ class RunSettings:
 
     fit: FitSettings = field(default_factory=FitSettings)
     loss: LossSettings = field(default_factory=LossSettings)
+    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     densify: DensifySettings = field(default_factory=DensifySettings)
