@@ -255,6 +255,9 @@ class _Job:
         held_out = view.split == "test" and self.settings.test_samples
         return self.settings.test_samples if held_out else self.settings.samples
 
+    def _denoise(self, view: View) -> bool:
+        return self.settings.denoise or (view.split == "test" and self.settings.test_denoise)
+
     def _seed(self, number: int) -> int:
         return (self.settings.seed * 1_000_003 + number * 7919) % (2**31 - 1)
 
@@ -265,7 +268,8 @@ class _Job:
             bpy.app.version_string,
             view.camera.to_frame(),
             (view.camera.near, view.camera.far, view.frame, self._samples(view), self._seed(number)),
-            asdict(replace(self.stage.options, samples=0)),  # the view's own samples stand above
+            # The view's own samples stand above.
+            asdict(replace(self.stage.options, samples=0, denoise=self._denoise(view))),
         )
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -297,7 +301,13 @@ class _Job:
         path = self.root / str(view.exr)
         start = time.perf_counter()
         self.stage.set_frame(view.frame)
-        self.stage.render_view(view.camera, path, samples=self._samples(view), seed=self._seed(number))
+        self.stage.render_view(
+            view.camera,
+            path,
+            samples=self._samples(view),
+            seed=self._seed(number),
+            denoise=self._denoise(view),
+        )
         if view.image:
             (self.root / view.image).unlink(missing_ok=True)
         self.seconds.append(time.perf_counter() - start)

@@ -62,6 +62,11 @@ class CaptureSettings:
         maximum=65536,
     )
     denoise: bool = setting(False, "Denoise", "Denoise the views; smoother targets, less texture.")
+    test_denoise: bool = setting(
+        False,
+        "Denoise Tests",
+        "Denoise the held-out views alone, so that what a fit is measured against is clean.",
+    )
     transparent: bool = setting(
         True, "Transparent World", "Render the world as transparent, so that only objects become splats."
     )
