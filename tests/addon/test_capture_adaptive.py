@@ -130,7 +130,9 @@ def test_rounds_share_the_budget() -> None:
     for views, hold_out in ((60, 8), (14, 7), (24, 0), (61, 5)):
         sizes, held_out = round_sizes(CaptureSettings(views=views, hold_out=hold_out))
         assert sum(sizes) + held_out == views and max(sizes) - min(sizes) <= 1
-        assert held_out == (len([n for n in range(views) if n % hold_out == hold_out // 2]) if hold_out else 0)
+        assert held_out == (
+            len([n for n in range(views) if n % hold_out == hold_out // 2]) if hold_out else 0
+        )
 
 
 def test_an_adaptive_capture_renders_what_was_asked_for(tmp_path: Path) -> None:

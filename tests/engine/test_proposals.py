@@ -29,7 +29,9 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def candidates(tmp_path: Path) -> Path:
     """Eleven cameras without pictures."""
-    cameras = [replace(item, name=f"place {n}", near=0.25, far=50.0) for n, item in enumerate(ring_cameras(11))]
+    cameras = [
+        replace(item, name=f"place {n}", near=0.25, far=50.0) for n, item in enumerate(ring_cameras(11))
+    ]
     return write_capture(Capture(tmp_path, tuple(map(View, cameras))), name="candidates.json")
 
 
@@ -88,7 +90,13 @@ def absent(path: Path) -> Path:
     ],
 )
 def test_bad_input_is_told(
-    damage: Any, words: str, more: tuple[str, ...], capture: Path, candidates: Path, tmp_path: Path, capsys: Any
+    damage: Any,
+    words: str,
+    more: tuple[str, ...],
+    capture: Path,
+    candidates: Path,
+    tmp_path: Path,
+    capsys: Any,
 ) -> None:
     """A damaged or missing list and a senseless number are errors in words, before anything is fitted."""
     assert propose(capture, tmp_path / "run", damage(candidates), *more) == 1
