@@ -36,11 +36,11 @@ def useful_cameras(graph: bpy.types.Depsgraph, cameras: Sequence[Camera]) -> lis
 def _hits(graph: bpy.types.Depsgraph, camera: Camera) -> tuple[int, int]:
     """Returns how many rays meet a surface, and how many of them its back."""
     hits = backs = 0
-    origin = Vector(camera.position)
-    for direction in _rays(camera):
-        hit, _, normal, *_ = graph.scene.ray_cast(graph, origin, Vector(direction))
+    origin = Vector(camera.position.tolist())
+    for direction in map(Vector, _rays(camera).tolist()):
+        hit, _, normal, *_ = graph.scene.ray_cast(graph, origin, direction)
         hits += hit
-        backs += hit and float(np.dot(normal, direction)) > 0
+        backs += hit and normal.dot(direction) > 0
     return hits, backs
 
 
