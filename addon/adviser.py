@@ -8,7 +8,7 @@ from pathlib import Path
 
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import PROPOSED_NAME, Capture, View, read_capture, write_capture
-from splat_engine.formats.errors import FormatError, UserError
+from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
 
 from .engine_process import EngineProcess, propose_command
@@ -18,24 +18,6 @@ _CANDIDATES_NAME = "candidates.json"
 _FOLDER = "proposal"
 _WAIT_S = 0.1
 """Of one look for an answer: a window stays alive, and a loop without a window does not spin."""
-
-
-def named_among(candidates: Sequence[Camera], path: Path) -> list[Camera]:
-    """Returns the candidates that a file of cameras names, in its order: they themselves, since a file rounds.
-
-    Args:
-        candidates: Cameras, each with a name of its own.
-        path: The file, in the form of transforms.json.
-
-    Raises:
-        UserError: The file is missing or damaged, or names another camera.
-    """
-    by_name = {camera.name: camera for camera in candidates}
-    names = [view.camera.name for view in read_capture(path).views]
-    strange = [name for name in names if name not in by_name]
-    if strange:
-        raise FormatError(f"{path} names {strange[0]!r}, which is no candidate.", "Remove the file.")
-    return [by_name[name] for name in names]
 
 
 class EngineAdviser:
@@ -56,7 +38,6 @@ class EngineAdviser:
         self._python, self._seed, self._start = python, seed, start
         self._engine: Engine | None = None
         self._run: RunDirectory | None = None
-        self._candidates: Sequence[Camera] = ()
 
     def ask(self, capture: Path, candidates: Sequence[Camera], count: int) -> None:
         """Starts the engine.
@@ -69,15 +50,14 @@ class EngineAdviser:
         Raises:
             UserError: A file cannot be written, or the engine cannot be started.
         """
-        self._candidates = candidates
         run = self._run = RunDirectory.create(capture / _FOLDER)
         listed = write_capture(Capture(run.root, tuple(map(View, candidates))), name=_CANDIDATES_NAME)
         (run.root / PROPOSED_NAME).unlink(missing_ok=True)
         command = propose_command(self._python, capture, run, listed, count, self._seed)
         self._engine = self._start(command, run)
 
-    def answer(self) -> list[Camera] | None:
-        """Returns the chosen cameras, best first; None as long as the engine is at work.
+    def answer(self) -> list[str] | None:
+        """Returns the names of the chosen cameras, best first; None as long as the engine is at work.
 
         Raises:
             UserError: The engine failed, or left no answer.
@@ -91,7 +71,7 @@ class EngineAdviser:
         if error is not None:
             hint = f"{error.hint} The views that were rendered are kept; without adaptive views no engine is needed."
             raise UserError(f"The next views could not be chosen: {error.headline}", hint, error)
-        chosen = named_among(self._candidates, self._run.root / PROPOSED_NAME)
+        chosen = [view.camera.name for view in read_capture(self._run.root / PROPOSED_NAME).views]
         self.close()
         return chosen
 

@@ -13,11 +13,10 @@ from typing import Protocol
 import bpy
 
 from splat_engine.formats.cameras import Camera
-from splat_engine.formats.capture import Capture, View, write_capture
+from splat_engine.formats.capture import Capture, View, read_capture, write_capture
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import CaptureSettings
 
-from ..adviser import named_among
 from .capture import CaptureProgress, CaptureSteps, capture_steps, scene_of
 from .fingerprint import scene_fingerprint
 from .plan import GENERATED_RIGS, Offer, offer_cameras
@@ -37,8 +36,8 @@ class Adviser(Protocol):
     def ask(self, capture: Path, candidates: Sequence[Camera], count: int) -> None:
         """Begins to choose among candidates for a capture; raises UserError."""
 
-    def answer(self) -> list[Camera] | None:
-        """Returns the choice, best first; None as long as there is none yet. May wait a moment. Raises UserError."""
+    def answer(self) -> list[str] | None:
+        """Returns the names of the chosen ones, best first; None as long as there is none yet. May wait a moment. Raises UserError."""
 
     def close(self) -> None:
         """Ends, with or without an answer; leaves nothing behind."""
@@ -135,9 +134,22 @@ def _answer(
     """Asks which views to render next; yields while there is no answer."""
     adviser.ask(made.root, candidates, size)
     done = len(made.views)
-    while (answer := adviser.answer()) is None:
+    while (names := adviser.answer()) is None:
         yield CaptureProgress(done, done + size, "Choosing the next views")
-    return answer
+    return _named(names, candidates)
+
+
+def _named(names: Sequence[str], candidates: Sequence[Camera]) -> list[Camera]:
+    """Returns candidates by name: they themselves, for a file that holds cameras rounds them.
+
+    Raises:
+        UserError: A name is no candidate's.
+    """
+    by_name = {camera.name: camera for camera in candidates}
+    strange = [name for name in names if name not in by_name]
+    if strange:
+        raise UserError(f"The view {strange[0]!r} was asked for, which was not offered.", "Capture again.")
+    return [by_name[name] for name in names]
 
 
 def _key(source: bpy.types.Context | bpy.types.Scene, settings: CaptureSettings) -> str:
@@ -164,7 +176,9 @@ class _Memory:
         """Returns which candidates were asked for after a round, or None; a damaged file counts as none."""
         path = self.root / self._name(number)
         try:
-            return named_among(candidates, path) if path.is_file() else None
+            if not path.is_file():
+                return None
+            return _named([view.camera.name for view in read_capture(path).views], candidates)
         except UserError as error:
             log.warning("%s", error)
             return None

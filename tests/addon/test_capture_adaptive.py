@@ -36,7 +36,8 @@ ROUNDS = settings(views=14, hold_out=7, adaptive=True)
 class Advice:
     """Chooses the first candidates; tells what it was asked."""
 
-    def __init__(self, fail_at: int = 0) -> None:
+    def __init__(self, fail_at: int = 0, *, is_strange: bool = False) -> None:
+        self.is_strange = is_strange
         self.asked: list[tuple[list[Camera], int, Capture]] = []
         self.fail_at, self.is_closed = fail_at, False
         self._waited = False
@@ -45,14 +46,14 @@ class Advice:
         self.asked.append((list(candidates), count, read_capture(capture)))
         self._waited = False
 
-    def answer(self) -> list[Camera] | None:
+    def answer(self) -> list[str] | None:
         if len(self.asked) == self.fail_at:
             raise UserError("The next views could not be chosen.", "Try again.")
         if not self._waited:
             self._waited = True
             return None
         candidates, count, _ = self.asked[-1]
-        return candidates[:count]
+        return ["nowhere"] if self.is_strange else [camera.name for camera in candidates[:count]]
 
     def close(self) -> None:
         self.is_closed = True
@@ -202,6 +203,13 @@ def test_a_failing_engine_leaves_what_was_rendered(tmp_path: Path) -> None:
         run(tmp_path, advice)
     assert advice.is_closed and len(read_capture(tmp_path).views) == 10
     assert bpy.context.scene.render.resolution_x == settings_before
+
+
+def test_a_place_that_was_not_offered_is_refused(tmp_path: Path) -> None:
+    """An engine that answers with another camera is not believed."""
+    cube()
+    with pytest.raises(UserError, match="nowhere"):
+        run(tmp_path, Advice(is_strange=True))
 
 
 def test_what_cannot_be_adaptive_says_why() -> None:
