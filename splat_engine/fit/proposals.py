@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from splat_engine.fit.commands import CommandSource
 from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.formation import ImageFormation
-from splat_engine.fit.loop import CommandSource, FitRequest, run_fit
+from splat_engine.fit.loop import FitRequest, run_fit
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.next_views import choose_views
 from splat_engine.formats.cameras import Camera
