@@ -92,19 +92,24 @@ def _add_fit(commands: Any) -> None:
     parser.add_argument(
         "--hide-originals", action="store_true", help="hide the objects that the splats replace"
     )
+    _add_engine(parser)
+    _add_settings(parser, fit=True)
+
+
+def _add_engine(parser: Any) -> None:
     parser.add_argument(
         "--engine-python",
         default="",
         metavar="PATH",
         help="Python with torch; default: $SPLATFIT_ENGINE_PYTHON, else the checkout's",
     )
-    _add_settings(parser, fit=True)
 
 
 def _add_capture(commands: Any) -> None:
     parser = _add(commands, "capture", "Render a scene's views, for this engine or another trainer.")
     _add_blend(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the views")
+    _add_engine(parser)
     _add_settings(parser, fit=False)
 
 

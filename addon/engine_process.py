@@ -180,6 +180,15 @@ def train_command(
     return command
 
 
+def propose_command(
+    python: Path, capture: Path, run: RunDirectory, candidates: Path, count: int, seed: int = 0
+) -> list[str]:
+    """Returns the command line that chooses the next views of a capture."""
+    command = [str(python), "-m", "splat_engine", "propose", str(capture), "--out", str(run.root)]
+    command += ["--candidates", str(candidates), "--count", str(count), "--seed", str(seed)]
+    return [*command, "--commands", "--progress", "json"]
+
+
 def setting_options(settings: Any, base: Any, prefix: str = "") -> list[str]:
     """Returns the options for those settings of a group that are not as in ``base``, another of its class."""
     options: list[str] = []

@@ -28,6 +28,8 @@ CAPTURE_VERSION = 1
 TRANSFORMS_NAME = "transforms.json"
 PARTIAL_NAME = "transforms.partial.json"
 """The finished views of a capture that was interrupted; ``read_capture`` takes the file's path."""
+PROPOSED_NAME = "proposed.json"
+"""Cameras alone, in the form of transforms.json: what ``splat-engine propose`` wants rendered next, best first."""
 INIT_NAME = "init.ply"
 PASSES = ("depth", "normal", "position", "object_index")
 

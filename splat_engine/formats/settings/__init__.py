@@ -1,14 +1,54 @@
 """Every setting, declared once: default, limits, unit, label, help.
 
-The command line, the panel and settings.json are derived from splat_engine.formats.settings.capture import (CaptureSettings, Rig,)
-from splat_engine.formats.settings.declare import (Declaration, add_arguments, declarations, from_arguments, from_dict, option_name, setting, to_dict,)
-from splat_engine.formats.settings.density import (DensifySettings,)
-from splat_engine.formats.settings.fit import (FitSettings, OptimizerSettings, Preset, RANDOM_START, StrategyName, Target,)
-from splat_engine.formats.settings.image2d import (ImageFitSettings,)
-from splat_engine.formats.settings.loss import (LossSettings, LossSpace,)
-from splat_engine.formats.settings.presets import (PRESETS, capture_with_preset, preset_values, run_from_dict, run_with_arguments, run_with_preset,)
-from splat_engine.formats.settings.run import (RunSettings,)
-from splat_engine.formats.settings.schedule import (ScheduleSettings,)
+The command line, the panel and settings.json are derived from these declarations.
+"""
+
+from splat_engine.formats.settings.capture import (
+    CaptureSettings,
+    Rig,
+)
+from splat_engine.formats.settings.declare import (
+    Declaration,
+    add_arguments,
+    declarations,
+    from_arguments,
+    from_dict,
+    option_name,
+    setting,
+    to_dict,
+)
+from splat_engine.formats.settings.density import (
+    DensifySettings,
+)
+from splat_engine.formats.settings.fit import (
+    RANDOM_START,
+    FitSettings,
+    OptimizerSettings,
+    Preset,
+    StrategyName,
+    Target,
+)
+from splat_engine.formats.settings.image2d import (
+    ImageFitSettings,
+)
+from splat_engine.formats.settings.loss import (
+    LossSettings,
+    LossSpace,
+)
+from splat_engine.formats.settings.presets import (
+    PRESETS,
+    capture_with_preset,
+    preset_values,
+    run_from_dict,
+    run_with_arguments,
+    run_with_preset,
+)
+from splat_engine.formats.settings.run import (
+    RunSettings,
+)
+from splat_engine.formats.settings.schedule import (
+    ScheduleSettings,
+)
 
 __all__ = [
     "CaptureSettings",
