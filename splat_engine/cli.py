@@ -33,6 +33,7 @@ from splat_engine.formats.settings import (
     ImageFitSettings,
     OptimizerSettings,
     RunSettings,
+    StartSettings,
     add_arguments,
     from_arguments,
     from_dict,
@@ -142,6 +143,7 @@ def _add_train(commands: Any) -> None:
     add_arguments(parser, FitSettings)
     add_arguments(parser, OptimizerSettings, prefix="lr")
     add_arguments(parser, DensifySettings, prefix="densify")
+    add_arguments(parser, StartSettings)
 
 
 def _add_source(parser: Any) -> None:
@@ -255,9 +257,11 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
         fit=from_arguments(FitSettings, options, base=base.fit),
         optimizer=from_arguments(OptimizerSettings, options, prefix="lr", base=base.optimizer),
         densify=from_arguments(DensifySettings, options, prefix="densify", base=base.densify),
+        start=from_arguments(StartSettings, options, base=base.start),
     )
-    if settings.fit.start:
-        settings = replace(settings, fit=replace(settings.fit, start=str(Path(settings.fit.start).resolve())))
+    if settings.start.start:
+        path = str(Path(settings.start.start).resolve())
+        settings = replace(settings, start=replace(settings.start, start=path))
     notes: list[str] = []
     place = _start_device(settings.fit.device, settings.fit.threads, notes.append)
     from splat_engine.fit.loop import FitRequest

@@ -23,6 +23,7 @@ from splat_engine.formats.settings import (
     FitSettings,
     OptimizerSettings,
     RunSettings,
+    StartSettings,
 )
 
 FAKE = Path(__file__).with_name("fake_engine.py")
@@ -265,9 +266,10 @@ def test_environment_is_clean():
 def test_command_line_says_what_differs(run):
     """Only settings off their default become options, spelled as the engine spells them."""
     settings = RunSettings(
-        FitSettings(steps=7, random_background=False, start="a b.ply"),
+        FitSettings(steps=7, random_background=False),
         OptimizerSettings(sh_dc=0.5),
         DensifySettings(start=3),
+        StartSettings(start="a b.ply", start_splats=9),
     )
     command = engine_process.train_command(Path("/py"), Path("/c"), run, settings, resume=True)
     head = [
@@ -284,5 +286,5 @@ def test_command_line_says_what_differs(run):
     ]
     assert command[: len(head)] == head
     assert command[len(head) :] == [
-        "--resume", "--steps=7", "--start=a b.ply", "--no-random-background", "--lr-sh-dc=0.5", "--densify-start=3"
+        "--resume", "--steps=7", "--no-random-background", "--lr-sh-dc=0.5", "--densify-start=3", "--start=a b.ply", "--start-splats=9"
     ]  # fmt: skip

@@ -18,6 +18,7 @@ from splat_engine.formats.settings.density import DensifySettings
 from splat_engine.formats.settings.fit import FitSettings, LossSpace, OptimizerSettings, StrategyName, Target
 from splat_engine.formats.settings.image2d import ImageFitSettings
 from splat_engine.formats.settings.run import RunSettings
+from splat_engine.formats.settings.start import StartSettings
 
 __all__ = [
     "CaptureSettings",
@@ -29,6 +30,7 @@ __all__ = [
     "OptimizerSettings",
     "Rig",
     "RunSettings",
+    "StartSettings",
     "StrategyName",
     "Target",
     "add_arguments",
