@@ -14,6 +14,7 @@ from splat_engine.formats.settings import (
     OptimizerSettings,
     RunSettings,
     ScheduleSettings,
+    StartSettings,
     add_arguments,
     capture_with_preset,
     declarations,
@@ -75,6 +76,7 @@ def _add_settings(parser: Any, *, fit: bool) -> None:
         add_arguments(parser, ScheduleSettings, prefix=OPTION_PREFIXES["schedule"])
         add_arguments(parser, OptimizerSettings, prefix=OPTION_PREFIXES["optimizer"])
         add_arguments(parser, DensifySettings, prefix=OPTION_PREFIXES["densify"])
+        add_arguments(parser, StartSettings, prefix=OPTION_PREFIXES["start"])
 
 
 def _add_fit(commands: Any) -> None:
@@ -163,4 +165,5 @@ def run_settings(options: argparse.Namespace) -> RunSettings:
         schedule=from_arguments(ScheduleSettings, options, prefix=OPTION_PREFIXES["schedule"]),
         optimizer=from_arguments(OptimizerSettings, options, prefix=OPTION_PREFIXES["optimizer"]),
         densify=from_arguments(DensifySettings, options, prefix=OPTION_PREFIXES["densify"]),
+        start=from_arguments(StartSettings, options, prefix=OPTION_PREFIXES["start"]),
     )

@@ -16,6 +16,7 @@ from splat_engine.formats.settings import (
     OptimizerSettings,
     RunSettings,
     ScheduleSettings,
+    StartSettings,
     declarations,
     from_dict,
     preset_values,
@@ -24,6 +25,7 @@ from splat_engine.formats.settings import (
 GROUPS: dict[str, type] = {
     "capture": CaptureSettings,
     "fit": FitSettings,
+    "start": StartSettings,
     "loss": LossSettings,
     "schedule": ScheduleSettings,
     "optimizer": OptimizerSettings,
@@ -132,6 +134,6 @@ def run_settings(scene: Any) -> RunSettings:
     Raises:
         UserError: A value is outside its limits.
     """
-    names = ("fit", "loss", "schedule", "optimizer", "densify")
+    names = ("fit", "start", "loss", "schedule", "optimizer", "densify")
     values = {name: group_values(getattr(scene.splatfit, name), GROUPS[name]) for name in names}
     return from_dict(RunSettings, values, where="The fit's settings")

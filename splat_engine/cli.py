@@ -36,6 +36,7 @@ from splat_engine.formats.settings import (
     OptimizerSettings,
     RunSettings,
     ScheduleSettings,
+    StartSettings,
     add_arguments,
     from_arguments,
     run_from_dict,
@@ -126,6 +127,7 @@ def _add_train(commands: Any) -> None:
         "--settings", type=Path, metavar="FILE", help="settings as JSON, as in RUN/settings.json"
     )
     add_arguments(parser, FitSettings)
+    add_arguments(parser, StartSettings)
     add_arguments(parser, LossSettings)
     add_arguments(parser, ScheduleSettings)
     add_arguments(parser, OptimizerSettings, prefix="lr")
@@ -313,9 +315,11 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
         schedule=from_arguments(ScheduleSettings, options, base=base.schedule),
         optimizer=from_arguments(OptimizerSettings, options, prefix="lr", base=base.optimizer),
         densify=from_arguments(DensifySettings, options, prefix="densify", base=base.densify),
+        start=from_arguments(StartSettings, options, base=base.start),
     )
-    if settings.fit.start not in ("", RANDOM_START):
-        settings = replace(settings, fit=replace(settings.fit, start=str(Path(settings.fit.start).resolve())))
+    if settings.start.start not in ("", RANDOM_START):
+        path = str(Path(settings.start.start).resolve())
+        settings = replace(settings, start=replace(settings.start, start=path))
     notes: list[str] = []
     place = _start_device(settings.fit.device, settings.fit.threads, notes.append)
     from splat_engine.fit.loop import FitRequest

@@ -77,7 +77,7 @@ class CaptureImages:
     ) -> None:
         self.formation = formation
         self.root = capture.root
-        self.views = tuple(_with_source(view, capture, target) for view in capture.of_split(split))
+        self.views = tuple(truth_of(view, capture, target) for view in capture.of_split(split))
         self.layers = (
             "Combined",
             *(("Depth",) if with_depth else ()),
@@ -177,8 +177,12 @@ class CaptureImages:
         )
 
 
-def _with_source(view: View, capture: Capture, target: Target) -> View:
-    """Leaves the view the one file that is its truth."""
+def truth_of(view: View, capture: Capture, target: Target) -> View:
+    """Returns the view with the one file alone that is its truth: the EXR file, or the picture.
+
+    Raises:
+        UserError: The wanted colours' file is not there.
+    """
     linear = capture.info.color_space == "linear" if target == "auto" else target == "linear"
     if target == "auto" and (view.exr is None or view.image is None):
         linear = view.exr is not None

@@ -165,7 +165,8 @@ class _FitRun:
     def _trainer(self, capture: Capture, checkpoint: dict[str, Any] | None) -> Trainer:
         fit = self.settings.fit
         if checkpoint is None:
-            splats, extent = start_splats(capture, fit, np.random.default_rng(fit.seed), self.warn)
+            rng = np.random.default_rng(fit.seed)
+            splats, extent = start_splats(capture, self.settings, rng, self.warn)
             state = SplatState.from_splats(splats)
         else:
             state = SplatState.from_state_dict(checkpoint["trainer"]["splats"])

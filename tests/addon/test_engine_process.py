@@ -25,6 +25,7 @@ from splat_engine.formats.settings import (
     LossSettings,
     OptimizerSettings,
     RunSettings,
+    StartSettings,
     run_with_preset,
 )
 
@@ -278,7 +279,8 @@ def test_a_preset_and_what_is_set_beside_it(run):
 def test_command_line_says_what_differs(run):
     """Only settings off their default become options, spelled as the engine spells them."""
     settings = RunSettings(
-        fit=FitSettings(steps=7, start="a b.ply"),
+        fit=FitSettings(steps=7),
+        start=StartSettings(start="a b.ply", start_splats=9),
         loss=LossSettings(random_background=False),
         optimizer=OptimizerSettings(sh_dc=0.5),
         densify=DensifySettings(start=3),
@@ -298,5 +300,5 @@ def test_command_line_says_what_differs(run):
     ]
     assert command[: len(head)] == head
     assert command[len(head) :] == [
-        "--resume", "--steps=7", "--start=a b.ply", "--no-random-background", "--lr-sh-dc=0.5", "--densify-start=3"
+        "--resume", "--steps=7", "--no-random-background", "--lr-sh-dc=0.5", "--densify-start=3", "--start=a b.ply", "--start-splats=9"
     ]  # fmt: skip

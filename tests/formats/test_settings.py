@@ -22,6 +22,7 @@ from splat_engine.formats.settings import (
     OptimizerSettings,
     RunSettings,
     ScheduleSettings,
+    StartSettings,
     add_arguments,
     declarations,
     from_arguments,
@@ -63,6 +64,7 @@ def test_settings_survive_json(data: st.DataObject) -> None:
         "schedule": ScheduleSettings,
         "optimizer": OptimizerSettings,
         "densify": DensifySettings,
+        "start": StartSettings,
     }
     whole = RunSettings(**{name: data.draw(instances(cls)) for name, cls in groups.items()})
     for value in (whole, data.draw(instances(CaptureSettings))):
@@ -87,6 +89,7 @@ def test_every_settings_class_is_small_and_declared() -> None:
         ScheduleSettings,
         OptimizerSettings,
         DensifySettings,
+        StartSettings,
     } <= set(FLAT)
     for cls in CLASSES:
         assert 0 < len(fields(cls)) < 25, cls.__name__

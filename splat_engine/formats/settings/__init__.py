@@ -17,24 +17,10 @@ from splat_engine.formats.settings.declare import (
     setting,
     to_dict,
 )
-from splat_engine.formats.settings.density import (
-    DensifySettings,
-)
-from splat_engine.formats.settings.fit import (
-    RANDOM_START,
-    FitSettings,
-    OptimizerSettings,
-    Preset,
-    StrategyName,
-    Target,
-)
-from splat_engine.formats.settings.image2d import (
-    ImageFitSettings,
-)
-from splat_engine.formats.settings.loss import (
-    LossSettings,
-    LossSpace,
-)
+from splat_engine.formats.settings.density import DensifySettings
+from splat_engine.formats.settings.fit import FitSettings, OptimizerSettings, Preset, StrategyName, Target
+from splat_engine.formats.settings.image2d import ImageFitSettings
+from splat_engine.formats.settings.loss import LossSettings, LossSpace
 from splat_engine.formats.settings.presets import (
     PRESETS,
     capture_with_preset,
@@ -43,12 +29,9 @@ from splat_engine.formats.settings.presets import (
     run_with_arguments,
     run_with_preset,
 )
-from splat_engine.formats.settings.run import (
-    RunSettings,
-)
-from splat_engine.formats.settings.schedule import (
-    ScheduleSettings,
-)
+from splat_engine.formats.settings.run import RunSettings
+from splat_engine.formats.settings.schedule import ScheduleSettings
+from splat_engine.formats.settings.start import RANDOM_START, StartSettings
 
 __all__ = [
     "CaptureSettings",
@@ -65,6 +48,7 @@ __all__ = [
     "Rig",
     "RunSettings",
     "ScheduleSettings",
+    "StartSettings",
     "StrategyName",
     "Target",
     "add_arguments",

@@ -11,8 +11,6 @@ from splat_engine.formats.settings.declare import setting
 Target = Literal["auto", "linear", "display"]
 Preset = Literal["draft", "standard", "high"]
 StrategyName = Literal["none", "adaptive"]
-RANDOM_START = "random"
-"""The start that is no file: random points, also where the capture has some."""
 
 
 @dataclass(frozen=True)
@@ -40,26 +38,6 @@ class FitSettings:
     )
     max_splats: int = setting(
         200000, "Most Splats", "No strategy goes beyond this number.", minimum=1, maximum=10**8
-    )
-    start: str = setting(
-        "",
-        "Start",
-        "PLY of points or of splats to start from, COLMAP's points3D.bin, points3D.txt or their folder, or 'random'; "
-        "empty: the capture's init.ply, else random.",
-    )
-    start_opacity: float = setting(
-        0.5,
-        "Start Opacity",
-        "Opacity of the first splats; of random ones at most 0.1.",
-        minimum=0.01,
-        maximum=0.98,
-    )
-    random_points: int = setting(
-        20000,
-        "Random Points",
-        "Number of splats where nothing says where to start.",
-        minimum=1,
-        maximum=10**8,
     )
     min_sigma_px: float = setting(
         0.3,

@@ -8,6 +8,7 @@ from splat_engine.formats.settings.density import DensifySettings
 from splat_engine.formats.settings.fit import FitSettings, OptimizerSettings
 from splat_engine.formats.settings.loss import LossSettings
 from splat_engine.formats.settings.schedule import ScheduleSettings
+from splat_engine.formats.settings.start import StartSettings
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,7 @@ class RunSettings:
     """All settings of a fit."""
 
     fit: FitSettings = field(default_factory=FitSettings)
+    start: StartSettings = field(default_factory=StartSettings)
     loss: LossSettings = field(default_factory=LossSettings)
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
