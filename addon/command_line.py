@@ -12,6 +12,7 @@ from splat_engine.formats.settings import (
     FitSettings,
     OptimizerSettings,
     RunSettings,
+    TidySettings,
     add_arguments,
     declarations,
     from_arguments,
@@ -69,6 +70,7 @@ def _add_settings(parser: Any, *, fit: bool) -> None:
         add_arguments(parser, FitSettings, prefix=OPTION_PREFIXES["fit"])
         add_arguments(parser, OptimizerSettings, prefix=OPTION_PREFIXES["optimizer"])
         add_arguments(parser, DensifySettings, prefix=OPTION_PREFIXES["densify"])
+        add_arguments(parser, TidySettings, prefix=OPTION_PREFIXES["tidy"])
 
 
 def _add_fit(commands: Any) -> None:
@@ -147,4 +149,5 @@ def run_settings(options: argparse.Namespace) -> RunSettings:
         fit=from_arguments(FitSettings, options, prefix=OPTION_PREFIXES["fit"]),
         optimizer=from_arguments(OptimizerSettings, options, prefix=OPTION_PREFIXES["optimizer"]),
         densify=from_arguments(DensifySettings, options, prefix=OPTION_PREFIXES["densify"]),
+        tidy=from_arguments(TidySettings, options, prefix=OPTION_PREFIXES["tidy"]),
     )

@@ -28,7 +28,7 @@ from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import RunSettings, declarations, option_name
 
 PYTHON_VARIABLE = "SPLATFIT_ENGINE_PYTHON"
-OPTION_PREFIXES = {"fit": "", "optimizer": "lr", "densify": "densify"}
+OPTION_PREFIXES = {"fit": "", "optimizer": "lr", "densify": "densify", "tidy": "tidy"}
 """Group of RunSettings to the prefix of its options, as ``splat-engine train`` spells them."""
 PYTHON_MIN = (3, 10)
 TORCH_MIN = (2, 6)

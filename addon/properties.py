@@ -14,6 +14,7 @@ from splat_engine.formats.settings import (
     FitSettings,
     OptimizerSettings,
     RunSettings,
+    TidySettings,
     declarations,
     from_dict,
 )
@@ -23,6 +24,7 @@ GROUPS: dict[str, type] = {
     "fit": FitSettings,
     "optimizer": OptimizerSettings,
     "densify": DensifySettings,
+    "tidy": TidySettings,
 }
 """Name of the pointer in ``scene.splatfit`` to the settings class behind it."""
 _INT_LIMIT = 2**31 - 1
@@ -117,6 +119,6 @@ def run_settings(scene: Any) -> RunSettings:
     Raises:
         UserError: A value is outside its limits.
     """
-    names = ("fit", "optimizer", "densify")
+    names = ("fit", "optimizer", "densify", "tidy")
     values = {name: group_values(getattr(scene.splatfit, name), GROUPS[name]) for name in names}
     return from_dict(RunSettings, values, where="The fit's settings")

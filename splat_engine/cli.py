@@ -33,6 +33,7 @@ from splat_engine.formats.settings import (
     ImageFitSettings,
     OptimizerSettings,
     RunSettings,
+    TidySettings,
     add_arguments,
     from_arguments,
     from_dict,
@@ -142,6 +143,7 @@ def _add_train(commands: Any) -> None:
     add_arguments(parser, FitSettings)
     add_arguments(parser, OptimizerSettings, prefix="lr")
     add_arguments(parser, DensifySettings, prefix="densify")
+    add_arguments(parser, TidySettings, prefix="tidy")
 
 
 def _add_source(parser: Any) -> None:
@@ -255,6 +257,7 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
         fit=from_arguments(FitSettings, options, base=base.fit),
         optimizer=from_arguments(OptimizerSettings, options, prefix="lr", base=base.optimizer),
         densify=from_arguments(DensifySettings, options, prefix="densify", base=base.densify),
+        tidy=from_arguments(TidySettings, options, prefix="tidy", base=base.tidy),
     )
     if settings.fit.start:
         settings = replace(settings, fit=replace(settings.fit, start=str(Path(settings.fit.start).resolve())))

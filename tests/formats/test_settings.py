@@ -20,6 +20,7 @@ from splat_engine.formats.settings import (
     FitSettings,
     OptimizerSettings,
     RunSettings,
+    TidySettings,
     add_arguments,
     declarations,
     from_arguments,
@@ -55,7 +56,12 @@ def instances(draw: st.DrawFn, cls: type) -> Any:
 @given(st.data())
 def test_settings_survive_json(data: st.DataObject) -> None:
     """from_dict after to_dict gives the same settings, through JSON text, groups nested."""
-    groups = {"fit": FitSettings, "optimizer": OptimizerSettings, "densify": DensifySettings}
+    groups = {
+        "fit": FitSettings,
+        "optimizer": OptimizerSettings,
+        "densify": DensifySettings,
+        "tidy": TidySettings,
+    }
     whole = RunSettings(**{name: data.draw(instances(cls)) for name, cls in groups.items()})
     for value in (whole, data.draw(instances(CaptureSettings))):
         assert from_dict(type(value), json.loads(json.dumps(to_dict(value), allow_nan=False))) == value
@@ -72,7 +78,7 @@ def test_absent_names_keep_their_default(data: st.DataObject) -> None:
 
 def test_every_settings_class_is_small_and_declared() -> None:
     """Under 25 fields a class; each field is a declared setting, or a class is groups of them alone."""
-    assert {CaptureSettings, FitSettings, OptimizerSettings, DensifySettings} <= set(FLAT)
+    assert {CaptureSettings, FitSettings, OptimizerSettings, DensifySettings, TidySettings} <= set(FLAT)
     for cls in CLASSES:
         assert 0 < len(fields(cls)) < 25, cls.__name__
         for item in fields(cls):

@@ -14,10 +14,11 @@ from splat_engine.formats.settings.declare import (
     setting,
     to_dict,
 )
-from splat_engine.formats.settings.density import DensifySettings
-from splat_engine.formats.settings.fit import FitSettings, LossSpace, OptimizerSettings, StrategyName, Target
+from splat_engine.formats.settings.density import DensifySettings, StrategyName
+from splat_engine.formats.settings.fit import FitSettings, LossSpace, OptimizerSettings, Target
 from splat_engine.formats.settings.image2d import ImageFitSettings
 from splat_engine.formats.settings.run import RunSettings
+from splat_engine.formats.settings.tidy import TidySettings
 
 __all__ = [
     "CaptureSettings",
@@ -31,6 +32,7 @@ __all__ = [
     "RunSettings",
     "StrategyName",
     "Target",
+    "TidySettings",
     "add_arguments",
     "declarations",
     "from_arguments",

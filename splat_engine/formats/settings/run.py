@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from splat_engine.formats.settings.density import DensifySettings
 from splat_engine.formats.settings.fit import FitSettings, OptimizerSettings
+from splat_engine.formats.settings.tidy import TidySettings
 
 
 @dataclass(frozen=True)
@@ -15,3 +16,4 @@ class RunSettings:
     fit: FitSettings = field(default_factory=FitSettings)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     densify: DensifySettings = field(default_factory=DensifySettings)
+    tidy: TidySettings = field(default_factory=TidySettings)
