@@ -15,6 +15,7 @@ from splat_engine.formats.settings import (
     RunSettings,
     ScheduleSettings,
     StartSettings,
+    TidySettings,
     add_arguments,
     capture_with_preset,
     declarations,
@@ -77,6 +78,7 @@ def _add_settings(parser: Any, *, fit: bool) -> None:
         add_arguments(parser, OptimizerSettings, prefix=OPTION_PREFIXES["optimizer"])
         add_arguments(parser, DensifySettings, prefix=OPTION_PREFIXES["densify"])
         add_arguments(parser, StartSettings, prefix=OPTION_PREFIXES["start"])
+        add_arguments(parser, TidySettings, prefix=OPTION_PREFIXES["tidy"])
 
 
 def _add_fit(commands: Any) -> None:
@@ -166,4 +168,5 @@ def run_settings(options: argparse.Namespace) -> RunSettings:
         optimizer=from_arguments(OptimizerSettings, options, prefix=OPTION_PREFIXES["optimizer"]),
         densify=from_arguments(DensifySettings, options, prefix=OPTION_PREFIXES["densify"]),
         start=from_arguments(StartSettings, options, prefix=OPTION_PREFIXES["start"]),
+        tidy=from_arguments(TidySettings, options, prefix=OPTION_PREFIXES["tidy"]),
     )

@@ -35,6 +35,7 @@ OPTION_PREFIXES = {
     "schedule": "",
     "optimizer": "lr",
     "densify": "densify",
+    "tidy": "tidy",
 }
 """Group of RunSettings to the prefix of its options, as ``splat-engine train`` spells them."""
 PYTHON_MIN = (3, 10)

@@ -102,7 +102,7 @@ class SPLATFIT_PT_fit(_SettingsPanel, bpy.types.Panel):
 
     bl_label = "Fit Settings"
     bl_idname = "SPLATFIT_PT_fit"
-    groups = ("fit", "start", "loss", "schedule", "optimizer", "densify")
+    groups = ("fit", "start", "loss", "schedule", "optimizer", "densify", "tidy")
     directory = "run_directory"
 
 

@@ -17,6 +17,7 @@ from splat_engine.formats.settings import (
     RunSettings,
     ScheduleSettings,
     StartSettings,
+    TidySettings,
     declarations,
     from_dict,
     preset_values,
@@ -30,6 +31,7 @@ GROUPS: dict[str, type] = {
     "schedule": ScheduleSettings,
     "optimizer": OptimizerSettings,
     "densify": DensifySettings,
+    "tidy": TidySettings,
 }
 """Name of the pointer in ``scene.splatfit`` to the settings class behind it."""
 _INT_LIMIT = 2**31 - 1
@@ -134,6 +136,6 @@ def run_settings(scene: Any) -> RunSettings:
     Raises:
         UserError: A value is outside its limits.
     """
-    names = ("fit", "start", "loss", "schedule", "optimizer", "densify")
+    names = ("fit", "start", "loss", "schedule", "optimizer", "densify", "tidy")
     values = {name: group_values(getattr(scene.splatfit, name), GROUPS[name]) for name in names}
     return from_dict(RunSettings, values, where="The fit's settings")

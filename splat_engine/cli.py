@@ -37,6 +37,7 @@ from splat_engine.formats.settings import (
     RunSettings,
     ScheduleSettings,
     StartSettings,
+    TidySettings,
     add_arguments,
     from_arguments,
     run_from_dict,
@@ -132,6 +133,7 @@ def _add_train(commands: Any) -> None:
     add_arguments(parser, ScheduleSettings)
     add_arguments(parser, OptimizerSettings, prefix="lr")
     add_arguments(parser, DensifySettings, prefix="densify")
+    add_arguments(parser, TidySettings, prefix="tidy")
 
 
 def _add_run(parser: Any) -> None:
@@ -316,6 +318,7 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
         optimizer=from_arguments(OptimizerSettings, options, prefix="lr", base=base.optimizer),
         densify=from_arguments(DensifySettings, options, prefix="densify", base=base.densify),
         start=from_arguments(StartSettings, options, base=base.start),
+        tidy=from_arguments(TidySettings, options, prefix="tidy", base=base.tidy),
     )
     if settings.start.start not in ("", RANDOM_START):
         path = str(Path(settings.start.start).resolve())

@@ -183,9 +183,7 @@ def truth_of(view: View, capture: Capture, target: Target) -> View:
     Raises:
         UserError: The wanted colours' file is not there.
     """
-    linear = capture.info.color_space == "linear" if target == "auto" else target == "linear"
-    if target == "auto" and (view.exr is None or view.image is None):
-        linear = view.exr is not None
+    linear = _is_linear(view, capture, target)
     wanted = view.exr if linear else view.image
     if wanted is None:
         what, other = ("EXR file", "display") if linear else ("display picture", "linear")
@@ -194,6 +192,18 @@ def truth_of(view: View, capture: Capture, target: Target) -> View:
             f"Fit the other colours (--target {other}), or capture again with it.",
         )
     return replace(view, image=None) if linear else replace(view, exr=None)
+
+
+def _is_linear(view: View, capture: Capture, target: Target) -> bool:
+    """Whether a view's EXR file is its truth, and not its picture."""
+    if target == "auto" and (view.exr is None or view.image is None):
+        return view.exr is not None
+    return capture.info.color_space == "linear" if target == "auto" else target == "linear"
+
+
+def reads_linear(capture: Capture, target: Target) -> bool:
+    """Returns whether all training views are read from EXR files, which alone have passes."""
+    return all(_is_linear(view, capture, target) for view in capture.of_split("train"))
 
 
 def _check_picture(path: Path, size: tuple[int, int]) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from splat_engine.fit.checkpoint import load_checkpoint, save_checkpoint
 from splat_engine.fit.commands import CommandSource, Interrupt, ParentGone, Unreadable
-from splat_engine.fit.data import CaptureImages
+from splat_engine.fit.data import CaptureImages, reads_linear
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.losses import loss_space_of
 from splat_engine.fit.memory import is_out_of_memory, measure, out_of_memory
@@ -154,13 +154,22 @@ class _FitRun:
             split,
             self.formation,
             target=fit.target,
-            with_depth=training and loss.depth_weight > 0,
+            with_depth=training and (loss.depth_weight > 0 or self._grows_at_depth(capture)),
             with_normals=training and loss.normal_weight > 0,
             budget_bytes=(fit.image_memory_mb << 20) if training else 0,
             device=self.request.place.device,
             device_bytes=self.request.place.views_bytes() if training else 0,
             warn=self.warn,
         )
+
+    def _grows_at_depth(self, capture: Capture) -> bool:
+        """Whether new splats are put at the views' own depth; pictures without one have the splats' in its place."""
+        if self.settings.fit.strategy != "error":
+            return False
+        has_depth = reads_linear(capture, self.settings.fit.target) and "depth" in capture.info.passes
+        if not has_depth:
+            self.warn("The views have no depth: new splats come at the depth that is drawn so far.")
+        return has_depth
 
     def _trainer(self, capture: Capture, checkpoint: dict[str, Any] | None) -> Trainer:
         fit = self.settings.fit

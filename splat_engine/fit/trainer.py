@@ -25,7 +25,8 @@ from splat_engine.fit.optimizer import Adam
 from splat_engine.fit.place import send
 from splat_engine.fit.schedule import Plateau, Schedule, views_aside
 from splat_engine.fit.steps import take_step
-from splat_engine.fit.strategies import make_strategy
+from splat_engine.fit.strategies import Surroundings, make_strategy
+from splat_engine.fit.tidy import Tidy
 from splat_engine.fit.views import Views, ViewTensors
 from splat_engine.formats.conventions import linear_number_from_srgb
 from splat_engine.formats.errors import UserError
@@ -91,9 +92,17 @@ class Trainer:
         self._optimizer = Adam(
             settings.optimizer, self.formation, extent=extent, schedule=self.schedule, backend=backend
         )
-        self._strategy = make_strategy(
-            fit.strategy, settings.densify, extent=extent, steps=fit.steps, max_splats=fit.max_splats
+        around = Surroundings(
+            images=images,
+            formation=self.formation,
+            extent=extent,
+            steps=fit.steps,
+            max_splats=fit.max_splats,
+            rates=self._optimizer.rates,
+            backend=backend,
         )
+        self._strategy = make_strategy(fit.strategy, settings.densify, around)
+        self._tidy = Tidy(settings.tidy, around, int(settings.densify.stop_share * fit.steps))
         self._generator = torch.Generator().manual_seed(fit.seed)
         self._order: tuple[tuple[bool, int], list[int]] = ((False, -1), [])
         self._guards = self.formation.is_linear and fit.min_sigma_px > 0
@@ -117,6 +126,7 @@ class Trainer:
         if not self.schedule.is_finishing:
             self._strategy.after_step(step, self.state, self._generator)
             self._look_for_plateau(step)
+        self._tidy.after_step(step, self.state, is_last=step == self.schedule.last_step)
         if step == min(LEARNING_CHECK_STEP, fit.steps):
             self._check_learning(step)
         return result
@@ -141,6 +151,7 @@ class Trainer:
             extent=self.extent,
             geometry_share=share,
             log_scale_floors=self.state.buffers.get(FLOOR),
+            absolute=self._strategy.absolute,
             check_loss=lambda loss: self._losses.add(step, loss, is_last=told),
         )
         size = (view.camera.width, view.camera.height)

@@ -14,7 +14,7 @@ from splat_engine.fit.start.cells import cells_of, means_of, sizes_of
 from splat_engine.fit.start.dense import dense_splats
 from splat_engine.fit.start.points import NEAR_SHARE, NORMAL_SHARE
 from splat_engine.fit.start.surfaces import SurfaceSamples, joined, view_samples
-from splat_engine.fit.strategies import rotate
+from splat_engine.fit.strategies.children import rotate
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, CaptureInfo, View
 from splat_engine.formats.conventions import SH_C0, CameraModel, linear_from_srgb

@@ -18,7 +18,7 @@ from splat_engine.fit.start.points import (
     splats_from_points,
 )
 from splat_engine.fit.start.scene import scene_bounds, scene_extent
-from splat_engine.fit.strategies import rotate
+from splat_engine.fit.strategies.children import rotate
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, CaptureInfo, View
 from splat_engine.formats.conventions import SH_C0, srgb_from_linear

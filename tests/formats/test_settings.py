@@ -23,6 +23,7 @@ from splat_engine.formats.settings import (
     RunSettings,
     ScheduleSettings,
     StartSettings,
+    TidySettings,
     add_arguments,
     declarations,
     from_arguments,
@@ -65,6 +66,7 @@ def test_settings_survive_json(data: st.DataObject) -> None:
         "optimizer": OptimizerSettings,
         "densify": DensifySettings,
         "start": StartSettings,
+        "tidy": TidySettings,
     }
     whole = RunSettings(**{name: data.draw(instances(cls)) for name, cls in groups.items()})
     for value in (whole, data.draw(instances(CaptureSettings))):
@@ -90,6 +92,7 @@ def test_every_settings_class_is_small_and_declared() -> None:
         OptimizerSettings,
         DensifySettings,
         StartSettings,
+        TidySettings,
     } <= set(FLAT)
     for cls in CLASSES:
         assert 0 < len(fields(cls)) < 25, cls.__name__

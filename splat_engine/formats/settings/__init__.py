@@ -17,8 +17,8 @@ from splat_engine.formats.settings.declare import (
     setting,
     to_dict,
 )
-from splat_engine.formats.settings.density import DensifySettings
-from splat_engine.formats.settings.fit import FitSettings, OptimizerSettings, Preset, StrategyName, Target
+from splat_engine.formats.settings.density import DensifySettings, StrategyName
+from splat_engine.formats.settings.fit import FitSettings, OptimizerSettings, Preset, Target
 from splat_engine.formats.settings.image2d import ImageFitSettings
 from splat_engine.formats.settings.loss import LossSettings, LossSpace
 from splat_engine.formats.settings.presets import (
@@ -32,6 +32,7 @@ from splat_engine.formats.settings.presets import (
 from splat_engine.formats.settings.run import RunSettings
 from splat_engine.formats.settings.schedule import ScheduleSettings
 from splat_engine.formats.settings.start import RANDOM_START, StartSettings
+from splat_engine.formats.settings.tidy import TidySettings
 
 __all__ = [
     "CaptureSettings",
@@ -51,6 +52,7 @@ __all__ = [
     "StartSettings",
     "StrategyName",
     "Target",
+    "TidySettings",
     "add_arguments",
     "capture_with_preset",
     "declarations",

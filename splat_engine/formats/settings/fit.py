@@ -7,10 +7,10 @@ from typing import Literal
 
 from splat_engine.formats.conventions import Formation
 from splat_engine.formats.settings.declare import setting
+from splat_engine.formats.settings.density import StrategyName
 
 Target = Literal["auto", "linear", "display"]
 Preset = Literal["draft", "standard", "high"]
-StrategyName = Literal["none", "adaptive"]
 
 
 @dataclass(frozen=True)

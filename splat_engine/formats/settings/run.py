@@ -9,6 +9,7 @@ from splat_engine.formats.settings.fit import FitSettings, OptimizerSettings
 from splat_engine.formats.settings.loss import LossSettings
 from splat_engine.formats.settings.schedule import ScheduleSettings
 from splat_engine.formats.settings.start import StartSettings
+from splat_engine.formats.settings.tidy import TidySettings
 
 
 @dataclass(frozen=True)
@@ -21,3 +22,4 @@ class RunSettings:
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     densify: DensifySettings = field(default_factory=DensifySettings)
+    tidy: TidySettings = field(default_factory=TidySettings)
