@@ -202,5 +202,6 @@ def test_a_classic_file_looks_alike_in_spark(tmp_path: Path) -> None:
         ours = {name: draw(params, camera, ImageFormation(name), 1.0) for name in ("classic", "blender")}
         assert ours["classic"].mean() > 0.02 and ours["classic"].std() > 0.05
         agreement = {name: psnr(picture[..., :3] / 255, drawn) for name, drawn in ours.items()}
-        assert agreement["classic"] > 38, agreement
-        assert agreement["classic"] > agreement["blender"] + 6, agreement
+        # Spark stores log-scales in steps of 8 %, and splats of a few pixels have much of an edge: 38.7 and 39.6 dB.
+        assert agreement["classic"] > 37, agreement
+        assert agreement["classic"] > agreement["blender"] + 12, agreement
