@@ -16,13 +16,15 @@ from splat_engine.fit.data import DEPTH_NONE, read_picture, truth_of
 from splat_engine.fit.exr import read_layers
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture
-from splat_engine.formats.conventions import Float, linear_from_srgb
+from splat_engine.formats.conventions import Float, linear_from_srgb, srgb_from_linear
 from splat_engine.formats.settings import Target
 
 Doubles = NDArray[np.float64]
 
 ALPHA_LEAST = 0.5
 """A pixel below shows mostly background; its surface is not sampled."""
+NORMAL_DETAIL = 0.3
+"""Weight of the gradient of the normals beside that of the encoded colours."""
 JUMP_SHARE = 0.01
 """Steps of the inverse depth from pixel to pixel smaller than this share are no edge."""
 
@@ -35,15 +37,21 @@ class SurfaceSamples:
         positions: [M, 3] world, scene units.
         colors: [M, 3] scene-linear, alpha divided out.
         normals: [M, 3] unit, or zero where the view has none; world.
+        detail: [M] how much the view changes from pixel to pixel there: gradients of encoded colours and of normals.
     """
 
     positions: Doubles
     colors: Doubles
     normals: Doubles
+    detail: Doubles
 
     def __len__(self) -> int:
         """Returns M."""
         return len(self.positions)
+
+    def select(self, rows: NDArray[np.intp]) -> SurfaceSamples:
+        """Returns the samples of some rows."""
+        return SurfaceSamples(self.positions[rows], self.colors[rows], self.normals[rows], self.detail[rows])
 
 
 def shows_surfaces(capture: Capture) -> bool:
@@ -110,7 +118,26 @@ def view_samples(
         positions=_unprojected(camera, rows, columns, surface[rows, columns]),
         colors=np.maximum(pixels[:, :3] / pixels[:, 3:], 0.0),
         normals=known,
+        detail=np.nan_to_num(_detail(combined, normals)[rows, columns], posinf=0.0),
     )
+
+
+def _detail(combined: Float, normals: Float | None) -> Doubles:
+    """[H, W] how much a view changes at each pixel; not finite where the view is not."""
+    with np.errstate(invalid="ignore"):
+        detail = _gradient(srgb_from_linear(combined[..., :3]))
+        return detail if normals is None else detail + NORMAL_DETAIL * _gradient(normals)
+
+
+def _gradient(values: Float) -> Doubles:
+    """[H, W] length of the gradient of [H, W, C] values, a pixel."""
+    squared = np.zeros(values.shape[:2])
+    for across in (values, values.swapaxes(0, 1)):
+        padded = np.pad(across, ((1, 1), (0, 0), (0, 0)), mode="edge")
+        part = np.square((padded[2:] - padded[:-2]) / 2).sum(axis=-1)
+        squared += part if across is values else part.T
+    result: Doubles = np.sqrt(squared)
+    return result
 
 
 def between_surfaces(depth: Doubles, camera: Camera) -> NDArray[np.bool_]:
@@ -167,14 +194,10 @@ def chosen(samples: SurfaceSamples, most: int, rng: np.random.Generator) -> Surf
     if len(samples) <= most:
         return samples
     rows = np.sort(rng.choice(len(samples), most, replace=False, shuffle=False))
-    return SurfaceSamples(samples.positions[rows], samples.colors[rows], samples.normals[rows])
+    return samples.select(rows)
 
 
 def joined(parts: list[SurfaceSamples]) -> SurfaceSamples:
     """Returns all samples of one or more parts."""
-    return SurfaceSamples(
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("positions", "colors", "normals")
-        )
-    )
+    names = ("positions", "colors", "normals", "detail")
+    return SurfaceSamples(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
