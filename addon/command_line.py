@@ -8,22 +8,16 @@ from typing import Any
 
 from splat_engine.formats.settings import (
     CaptureSettings,
-    DensifySettings,
     FitSettings,
-    LossSettings,
-    OptimizerSettings,
     RunSettings,
-    ScheduleSettings,
-    StartSettings,
-    TidySettings,
     add_arguments,
+    add_run_arguments,
     capture_with_preset,
     declarations,
     from_arguments,
     run_with_arguments,
 )
 
-from .engine_process import OPTION_PREFIXES
 from .version import version
 
 _CAPTURE_PREFIX = "capture"
@@ -72,13 +66,7 @@ def _add_settings(parser: Any, *, fit: bool) -> None:
     bare = set(declarations(CaptureSettings)) - shared
     add_arguments(parser, CaptureSettings, prefix="capture", bare=bare)
     if fit:
-        add_arguments(parser, FitSettings, prefix=OPTION_PREFIXES["fit"])
-        add_arguments(parser, LossSettings, prefix=OPTION_PREFIXES["loss"])
-        add_arguments(parser, ScheduleSettings, prefix=OPTION_PREFIXES["schedule"])
-        add_arguments(parser, OptimizerSettings, prefix=OPTION_PREFIXES["optimizer"])
-        add_arguments(parser, DensifySettings, prefix=OPTION_PREFIXES["densify"])
-        add_arguments(parser, StartSettings, prefix=OPTION_PREFIXES["start"])
-        add_arguments(parser, TidySettings, prefix=OPTION_PREFIXES["tidy"])
+        add_run_arguments(parser)
 
 
 def _add_fit(commands: Any) -> None:
@@ -160,13 +148,4 @@ def run_settings(options: argparse.Namespace) -> RunSettings:
     Raises:
         UserError: A value is outside its limits.
     """
-    base = run_with_arguments(RunSettings(), options)
-    return RunSettings(
-        fit=from_arguments(FitSettings, options, prefix=OPTION_PREFIXES["fit"], base=base.fit),
-        loss=from_arguments(LossSettings, options, prefix=OPTION_PREFIXES["loss"]),
-        schedule=from_arguments(ScheduleSettings, options, prefix=OPTION_PREFIXES["schedule"]),
-        optimizer=from_arguments(OptimizerSettings, options, prefix=OPTION_PREFIXES["optimizer"]),
-        densify=from_arguments(DensifySettings, options, prefix=OPTION_PREFIXES["densify"]),
-        start=from_arguments(StartSettings, options, prefix=OPTION_PREFIXES["start"]),
-        tidy=from_arguments(TidySettings, options, prefix=OPTION_PREFIXES["tidy"]),
-    )
+    return run_with_arguments(RunSettings(), options)

@@ -25,19 +25,15 @@ from splat_engine.formats import events
 from splat_engine.formats.errors import FormatError, UserError
 from splat_engine.formats.files import write_failure
 from splat_engine.formats.run import RunDirectory
-from splat_engine.formats.settings import RunSettings, declarations, option_name, run_with_preset
+from splat_engine.formats.settings import (
+    RUN_PREFIXES,
+    RunSettings,
+    declarations,
+    option_name,
+    run_with_preset,
+)
 
 PYTHON_VARIABLE = "SPLATFIT_ENGINE_PYTHON"
-OPTION_PREFIXES = {
-    "fit": "",
-    "start": "",
-    "loss": "",
-    "schedule": "",
-    "optimizer": "lr",
-    "densify": "densify",
-    "tidy": "tidy",
-}
-"""Group of RunSettings to the prefix of its options, as ``splat-engine train`` spells them."""
 PYTHON_MIN = (3, 10)
 TORCH_MIN = (2, 6)
 _PROBE_TIMEOUT_S = 60.0
@@ -183,7 +179,7 @@ def train_command(
     command += ["--resume"] if resume else []
     base = run_with_preset(RunSettings(), settings.fit.preset)
     base = replace(base, fit=replace(base.fit, preset=RunSettings().fit.preset))
-    for name, prefix in OPTION_PREFIXES.items():
+    for name, prefix in RUN_PREFIXES.items():
         command += setting_options(getattr(settings, name), getattr(base, name), prefix)
     return command
 

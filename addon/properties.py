@@ -10,29 +10,14 @@ import bpy
 from splat_engine.formats.settings import (
     CaptureSettings,
     Declaration,
-    DensifySettings,
-    FitSettings,
-    LossSettings,
-    OptimizerSettings,
     RunSettings,
-    ScheduleSettings,
-    StartSettings,
-    TidySettings,
     declarations,
     from_dict,
     preset_values,
+    run_groups,
 )
 
-GROUPS: dict[str, type] = {
-    "capture": CaptureSettings,
-    "fit": FitSettings,
-    "start": StartSettings,
-    "loss": LossSettings,
-    "schedule": ScheduleSettings,
-    "optimizer": OptimizerSettings,
-    "densify": DensifySettings,
-    "tidy": TidySettings,
-}
+GROUPS: dict[str, type] = {"capture": CaptureSettings, **run_groups()}
 """Name of the pointer in ``scene.splatfit`` to the settings class behind it."""
 _INT_LIMIT = 2**31 - 1
 _FLOAT32_DIGITS = 7
@@ -136,6 +121,7 @@ def run_settings(scene: Any) -> RunSettings:
     Raises:
         UserError: A value is outside its limits.
     """
-    names = ("fit", "start", "loss", "schedule", "optimizer", "densify", "tidy")
-    values = {name: group_values(getattr(scene.splatfit, name), GROUPS[name]) for name in names}
+    values = {
+        name: group_values(getattr(scene.splatfit, name), group) for name, group in run_groups().items()
+    }
     return from_dict(RunSettings, values, where="The fit's settings")

@@ -29,16 +29,11 @@ from splat_engine.formats.files import read_json, write_failure, write_json
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import (
     RANDOM_START,
-    DensifySettings,
     FitSettings,
     ImageFitSettings,
-    LossSettings,
-    OptimizerSettings,
     RunSettings,
-    ScheduleSettings,
-    StartSettings,
-    TidySettings,
     add_arguments,
+    add_run_arguments,
     from_arguments,
     run_from_dict,
     run_with_arguments,
@@ -127,13 +122,7 @@ def _add_train(commands: Any) -> None:
     parser.add_argument(
         "--settings", type=Path, metavar="FILE", help="settings as JSON, as in RUN/settings.json"
     )
-    add_arguments(parser, FitSettings)
-    add_arguments(parser, StartSettings)
-    add_arguments(parser, LossSettings)
-    add_arguments(parser, ScheduleSettings)
-    add_arguments(parser, OptimizerSettings, prefix="lr")
-    add_arguments(parser, DensifySettings, prefix="densify")
-    add_arguments(parser, TidySettings, prefix="tidy")
+    add_run_arguments(parser)
 
 
 def _add_run(parser: Any) -> None:
@@ -310,16 +299,7 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
     source = RunDirectory.open(run.root).settings if options.resume else options.settings
     if source is not None:
         base = run_from_dict(read_json(source, "settings file"), where=str(source))
-    base = run_with_arguments(base, options)
-    settings = RunSettings(
-        fit=from_arguments(FitSettings, options, base=base.fit),
-        loss=from_arguments(LossSettings, options, base=base.loss),
-        schedule=from_arguments(ScheduleSettings, options, base=base.schedule),
-        optimizer=from_arguments(OptimizerSettings, options, prefix="lr", base=base.optimizer),
-        densify=from_arguments(DensifySettings, options, prefix="densify", base=base.densify),
-        start=from_arguments(StartSettings, options, base=base.start),
-        tidy=from_arguments(TidySettings, options, prefix="tidy", base=base.tidy),
-    )
+    settings = run_with_arguments(base, options)
     if settings.start.start not in ("", RANDOM_START):
         path = str(Path(settings.start.start).resolve())
         settings = replace(settings, start=replace(settings.start, start=path))

@@ -300,5 +300,6 @@ def test_command_line_says_what_differs(run):
     ]
     assert command[: len(head)] == head
     assert command[len(head) :] == [
-        "--resume", "--steps=7", "--no-random-background", "--lr-sh-dc=0.5", "--densify-start=3", "--start=a b.ply", "--start-splats=9"
+        "--resume", "--steps=7", "--start=a b.ply", "--start-splats=9", "--no-random-background", "--lr-sh-dc=0.5",
+        "--densify-start=3",
     ]  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from splat_engine.formats.settings import RunSettings, declarations
+from splat_engine.formats.settings import RUN_PREFIXES, RunSettings, declarations
 
-BARE_GROUPS = ("fit", "loss", "schedule")
+BARE_GROUPS = [name for name, prefix in RUN_PREFIXES.items() if not prefix]
 """Groups whose options have no prefix: their names differ."""
 
 

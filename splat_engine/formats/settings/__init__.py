@@ -29,7 +29,7 @@ from splat_engine.formats.settings.presets import (
     run_with_arguments,
     run_with_preset,
 )
-from splat_engine.formats.settings.run import RunSettings
+from splat_engine.formats.settings.run import RUN_PREFIXES, RunSettings, add_run_arguments, run_groups
 from splat_engine.formats.settings.schedule import ScheduleSettings
 from splat_engine.formats.settings.start import RANDOM_START, StartSettings
 from splat_engine.formats.settings.tidy import TidySettings
@@ -46,6 +46,7 @@ __all__ = [
     "PRESETS",
     "Preset",
     "RANDOM_START",
+    "RUN_PREFIXES",
     "Rig",
     "RunSettings",
     "ScheduleSettings",
@@ -54,6 +55,7 @@ __all__ = [
     "Target",
     "TidySettings",
     "add_arguments",
+    "add_run_arguments",
     "capture_with_preset",
     "declarations",
     "from_arguments",
@@ -61,6 +63,7 @@ __all__ = [
     "option_name",
     "preset_values",
     "run_from_dict",
+    "run_groups",
     "run_with_arguments",
     "run_with_preset",
     "setting",

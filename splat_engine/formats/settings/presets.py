@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from splat_engine.formats.settings.capture import CaptureSettings
 from splat_engine.formats.settings.declare import from_arguments, from_dict, to_dict
 from splat_engine.formats.settings.fit import FitSettings, Preset
-from splat_engine.formats.settings.run import RunSettings
+from splat_engine.formats.settings.run import RUN_PREFIXES, RunSettings, run_groups
 
 PRESETS: dict[Preset, dict[str, dict[str, Any]]] = {
     "draft": {"capture": {"views": 40, "samples": 16}, "fit": {"steps": 500, "max_splats": 20000}},
@@ -49,18 +49,23 @@ def run_from_dict(values: Any, *, where: str) -> RunSettings:
 
 
 def run_with_arguments(settings: RunSettings, namespace: argparse.Namespace) -> RunSettings:
-    """Returns the settings with the preset that a command line names; as they are if it names none.
+    """Returns the settings as a command line changes them: first the preset that it names, if any, then all that it says.
 
     Args:
         settings: What the command line does not say.
-        namespace: Parsed, with the options of ``FitSettings`` without a prefix.
+        namespace: Parsed, with the options of ``add_run_arguments``.
 
     Raises:
         UserError: A value is outside its limits.
     """
-    if ".preset" not in vars(namespace):
-        return settings
-    return run_with_preset(settings, from_arguments(FitSettings, namespace).preset)
+    if f"{RUN_PREFIXES['fit']}.preset" in vars(namespace):
+        named = from_arguments(FitSettings, namespace, prefix=RUN_PREFIXES["fit"])
+        settings = run_with_preset(settings, named.preset)
+    groups = {
+        name: from_arguments(group, namespace, prefix=RUN_PREFIXES[name], base=getattr(settings, name))
+        for name, group in run_groups().items()
+    }
+    return RunSettings(**groups)
 
 
 def preset_values(preset: Preset) -> dict[str, dict[str, Any]]:
