@@ -51,7 +51,7 @@ def blender_scores(capture_dir: Path, pictures: Path) -> dict[str, float]:
 def rows_of(capture_dir: Path, splats: Path) -> NDArray[np.uint8]:
     """Returns held-out views in rows of truth, fit and difference times ``DIFFERENCE_GAIN``; [H, W, 3]."""
     images = test_images(capture_dir)
-    params = SplatState.from_splats(read_splat_ply(splats)).params
+    params = SplatState.from_splats(read_splat_ply(splats)[0]).params
     backdrop = torch.full((3,), BACKDROP_LINEAR)
     rows = []
     for number in range(0, len(images), max(1, len(images) // SHOWN_VIEWS))[:SHOWN_VIEWS]:

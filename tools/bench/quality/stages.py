@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from splat_engine.formats.files import read_json
 from tools.bench.quality.plan import DATASET, DATASET_START, SETTINGS, Subject
 from tools.bench.quality.records import (
     Record,
@@ -70,6 +71,9 @@ def build(layout: Layout, subject: Subject) -> None:
 def ensure_capture(layout: Layout, subject: Subject) -> Record:
     """Returns the record of the capture; renders it first if it is missing or of other inputs.
 
+    Views that would be rendered the same are kept. If all of them are, the record keeps the seconds that they took; of a
+    capture that was interrupted it has those of the call that finished it.
+
     Raises:
         StageError: Building or rendering failed.
     """
@@ -84,8 +88,17 @@ def ensure_capture(layout: Layout, subject: Subject) -> Record:
     build(layout, subject)
     command: list[str | Path] = [python_of("blender"), "-m", "addon", "capture", layout.blend(subject)]
     command += ["--out", folder, *subject.capture_options()]
+    before = rendered(folder)
     seconds = timed(lambda: run_stage(f"capture {subject.name}", command, layout.log, quiet=False))
+    if before and rendered(folder) == before and path.is_file():
+        seconds = {name: read_json(path, "record")[name] for name in seconds}
     return write_record(path, digest, seconds)
+
+
+def rendered(capture: Path) -> bytes:
+    """Returns what a capture's folder says of the views rendered so far: the same, if all of them were kept."""
+    state = capture / "views" / "captured.jsonl"
+    return state.read_bytes() if state.is_file() else b""
 
 
 def fit_options(subject: Subject, setting: str, threads: int) -> list[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import bpy
 
 from tools.bench.quality.scenes import emitter, foliage, glass, glossy, hair, interior, matte
 
-SCENES = {
+SCENES: dict[str, Callable[..., None]] = {
     "matte": matte.build,
     "hair": hair.build,
     "glass": glass.build,
@@ -21,13 +22,18 @@ SCENES = {
 }
 
 
-def save_scene(name: str, path: Path) -> None:
-    """Builds a scene in an empty file and saves it."""
+def make_scene(name: str, **cameras: int) -> None:
+    """Builds a scene in an empty file; ``cameras`` goes to a room's ``build``."""
     bpy.ops.wm.read_factory_settings(use_empty=True)
     scene = bpy.context.scene
     scene.render.engine = "CYCLES"
     scene.render.resolution_x = scene.render.resolution_y = 256
-    SCENES[name]()
+    SCENES[name](**cameras)
+
+
+def save_scene(name: str, path: Path) -> None:
+    """Builds a scene and saves it."""
+    make_scene(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     bpy.ops.wm.save_as_mainfile(filepath=str(path.resolve()))
 

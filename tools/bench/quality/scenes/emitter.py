@@ -50,8 +50,8 @@ def _shell() -> None:
         parts.add_box("Wall", dark, (side * (h + thick / 2), 0, z / 2), (thick, 2 * h + 2 * thick, z))
 
 
-def build() -> None:
-    """Fills the scene."""
+def build(cameras: int = CAMERAS, first: int = 0) -> None:
+    """Fills the scene, with cameras of the numbers from ``first`` on."""
     _shell()
     _neon()
     bricks = parts.matte("Bricks", (0.4, 0.3, 0.2))
@@ -69,5 +69,5 @@ def build() -> None:
     )
     parts.add_box("Crate", parts.matte("Teal", (0.1, 0.45, 0.4)), (0.9, 0.9, 0.25), (0.5, 0.5, 0.5), 35)
     parts.set_sky((0, 0, 0), (0, 0, 0), (0, 0, 0), 0.0)
-    parts.add_room_cameras(CAMERAS, (1.65, 1.65), (0.7, 1.8), 24)
+    parts.add_room_cameras(range(first, first + cameras), (1.65, 1.65), (0.7, 1.8), 24)
     parts.light_paths(total=3, diffuse=2, glossy=2, transmission=1)

@@ -118,8 +118,8 @@ def _shelf_and_pictures() -> None:
     parts.add_ball("Knob", frame, (HALF_X - 0.07, 0.2, 1.0), 0.04)
 
 
-def build() -> None:
-    """Fills the scene."""
+def build(cameras: int = CAMERAS, first: int = 0) -> None:
+    """Fills the scene, with cameras of the numbers from ``first`` on."""
     _shell()
     _furniture()
     _shelf_and_pictures()
@@ -140,5 +140,5 @@ def build() -> None:
     pane.location, pane.rotation_euler = (HALF_X - 0.03, -0.8, 1.5), (0, math.radians(90), 0)
     bpy.context.scene.collection.objects.link(pane)
     parts.set_sky((0, 0, 0), (0, 0, 0), (0, 0, 0), 0.0)
-    parts.add_room_cameras(CAMERAS, (1.75, 1.35), (1.0, 1.9), 22)
+    parts.add_room_cameras(range(first, first + cameras), (1.75, 1.35), (1.0, 1.9), 22)
     parts.light_paths(total=4, diffuse=3, glossy=2, transmission=1)

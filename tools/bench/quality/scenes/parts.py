@@ -158,17 +158,17 @@ def add_camera(name: str, place: Place, aim: Place, lens_mm: float) -> None:
 
 
 def add_room_cameras(
-    count: int, half: tuple[float, float], heights: tuple[float, float], lens_mm: float
+    numbers: range, half: tuple[float, float], heights: tuple[float, float], lens_mm: float
 ) -> None:
     """Adds cameras inside a room about the origin that look across it, places and aims spread evenly.
 
     Args:
-        count: Number of cameras; any stretch of consecutive ones is spread evenly too.
+        numbers: One camera each; any stretch of consecutive numbers is spread evenly.
         half: They stand on the ellipse of these half axes, and up to a third inside of it.
         heights: Least and greatest.
         lens_mm: Focal length on 36 mm.
     """
-    for number in range(count):
+    for number in numbers:
         around, inward, up, aside, down = (math.modf((number + 0.5) * step)[0] for step in R5_STEPS)
         angle, share = 2 * math.pi * around, 1 - 0.33 * inward
         place = (
@@ -178,7 +178,7 @@ def add_room_cameras(
         )
         toward = angle + math.pi + math.radians(70) * (aside - 0.5)
         aim = (place[0] + math.cos(toward), place[1] + math.sin(toward), place[2] - 0.1 - 0.35 * down)
-        add_camera(f"Inside {number:02d}", place, aim, lens_mm)
+        add_camera(f"Inside {number:04d}", place, aim, lens_mm)
 
 
 _R5_ROOT = 1.1673039782614187  # of x^6 = x + 1
