@@ -20,6 +20,10 @@ SIDE_MIN_PX = 64
 QUARTER_SHARE = 0.3
 """Share of the coarse steps at a quarter of the resolution; the others are at half of it."""
 
+COSTS = {4: 0.5, 2: 0.75, 1: 1.0}
+"""Time of a step by the length of a block's side, as a share of one at full resolution: 5, 10 and 13 CPU ms on
+suzanne256 from points3d_10k.ply, while splats are still few."""
+
 
 def coarse_factor(share: float, coarse_share: float) -> int:
     """Returns the length of a block's side, px, where a fit is at ``share`` (0 to 1) of its schedules.
@@ -31,6 +35,13 @@ def coarse_factor(share: float, coarse_share: float) -> int:
     if share >= coarse_share:
         return 1
     return 4 if share < QUARTER_SHARE * coarse_share else 2
+
+
+def coarse_cost(share: float, coarse_share: float) -> float:
+    """Returns the time of a fit's schedules from 0 to ``share``, as a share of their time at full resolution."""
+    quarter = min(share, QUARTER_SHARE * coarse_share)
+    half = min(share, coarse_share) - quarter
+    return COSTS[4] * quarter + COSTS[2] * half + COSTS[1] * (share - quarter - half)
 
 
 def coarse_camera(camera: Camera, factor: int) -> Camera:

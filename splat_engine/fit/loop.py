@@ -225,7 +225,7 @@ class _FitRun:
 
     def _take_steps(self) -> None:
         fit, trainer = self.settings.fit, self.trainer
-        progress = _Progress(trainer.step, self.seconds)
+        progress = _Progress(trainer, self.seconds)
         while True:
             self._obey()
             if trainer.step >= trainer.schedule.last_step:
@@ -233,7 +233,7 @@ class _FitRun:
             progress.add(trainer.train_step())
             is_last = trainer.step >= trainer.schedule.last_step
             if progress.is_due() or is_last:
-                self.emit(progress.event(trainer.step, trainer.schedule.last_step, len(trainer.state)))
+                self.emit(progress.event())
             if _is_time(trainer.step, fit.snapshot_interval) and not is_last:
                 self.write_snapshot()
             if _is_time(trainer.step, fit.checkpoint_interval) and not is_last:
@@ -421,8 +421,9 @@ def _is_time(step: int, interval: int) -> bool:
 class _Progress:
     """Loss between two progress events, PSNR with a short memory, and the time that is left; ``clock`` stands still in pauses."""
 
-    def __init__(self, first_step: int, clock: Callable[[], float]) -> None:
-        self._first_step = first_step
+    def __init__(self, trainer: Trainer, clock: Callable[[], float]) -> None:
+        self._trainer = trainer
+        self._work_before = trainer.work_until(trainer.step)
         self._clock = clock
         self._began_s = self._told_s = clock()
         self._losses: list[float] = []
@@ -439,17 +440,19 @@ class _Progress:
         """Whether it is time for an event."""
         return bool(self._losses) and self._clock() - self._told_s >= PROGRESS_INTERVAL_S
 
-    def event(self, step: int, last_step: int, splats: int) -> events.Progress:
-        """Returns the event, and begins the next average; ``last_step`` is nearer once the fit is to end early."""
+    def event(self) -> events.Progress:
+        """Returns the event, and begins the next average; the last step is nearer once the fit is to end early."""
         self._told_s = self._clock()
-        per_step = (self._told_s - self._began_s) / max(1, step - self._first_step)
+        trainer, last_step = self._trainer, self._trainer.schedule.last_step
+        done, whole = trainer.work_until(trainer.step), trainer.work_until(last_step)
+        speed = (self._told_s - self._began_s) / max(1e-9, done - self._work_before)
         event = events.Progress(
-            step=step,
+            step=trainer.step,
             steps=last_step,
             loss=sum(self._losses) / len(self._losses),
             psnr=self._psnr or 0.0,
-            splats=splats,
-            seconds_left=per_step * (last_step - step),
+            splats=len(trainer.state),
+            seconds_left=speed * (whole - done),
         )
         self._losses.clear()
         return event

@@ -1,27 +1,31 @@
 """How far along a fit is: the one clock of everything that changes with the steps, and when it may end early.
 
-    learning    the clock goes from 0 towards 1 in equal steps
-    finishing   from a plateau on, what is left of the clock passes within a share of the steps made so far: learning
-                rates fall to their end, and the number of splats stays
+A fit that may end early goes in stages, each twice as long as all before it together but the first:
 
-A plateau of a fit whose rates still fall is not its best: most of what is left to gain comes when the rates come down. So
-an early end is never abrupt.
+    stage       1       2       3        4
+    ends at     1/8     1/4     1/2      1      of the steps
+    clock       0 - 1   0.4 - 1 0.4 - 1  0.4 - 1
 
-Source: warmup-stable-decay schedules, Hu et al. 2024 (MiniCPM), section 4: the decay may begin at any time.
+At the end of a stage the rates have come down and the fit is as good as it can be in so many steps, so what two stages reach
+on views kept aside tells what doubling the steps brings. If that is too little, a short last phase learns from the views
+kept aside too, and the fit ends. Looks within one long fall of the rates tell nothing: most of the gain comes when they come
+down, and a fit in the middle of it looks as if it stood still (docs/schedules.md).
+
+Source: warm restarts with doubled periods, Loshchilov and Hutter 2017 (SGDR), section 3.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any
+import bisect
 
-FINISHING_SHARE = 0.25
-"""Steps of the finishing phase, as a share of the steps before it."""
-LOOKS = 40
-"""Times the views kept aside are looked at in a fit of all its steps."""
-PATIENCE = 4
-"""Looks, a tenth of the steps, in which a fit must gain: one look alone is chance."""
+RESTART = 0.4
+"""Where the clock begins again in a later stage: rates half of the first, those of the means a quarter."""
+SETTLING = 0.7
+"""Where, in each stage, the number of splats comes to rest: new ones would not be learned by its end."""
+FINISHING_SHARE = 0.1
+"""Steps of the last phase, as a share of the steps before it."""
+FINISHING_FROM = 0.8
+"""Where the clock is set for it."""
 VIEWS_MIN = 12
 """Of fewer training views none is kept aside: each of them shows what no other does."""
 ASIDE_MIN = 3
@@ -33,73 +37,53 @@ class Schedule:
 
     Args:
         steps: Of the fit, if it does not end early.
+        in_stages: Whether it may.
 
     Attributes:
-        steps: As given.
-        plateau_step: The last step before the finishing phase; None while there is none.
+        steps, in_stages: As given.
+        plateau_step: The last step before the last phase of a fit that ends early; None while that is not decided.
     """
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, *, in_stages: bool = False) -> None:
         self.steps = steps
+        self.in_stages = in_stages
         self.plateau_step: int | None = None
-
-    @property
-    def is_finishing(self) -> bool:
-        """Whether the steps from now on are the last phase of a fit that ends early."""
-        return self.plateau_step is not None
-
-    @property
-    def finishing_step(self) -> int:
-        """The step before the finishing phase of a fit that met no plateau: its clock goes on as before."""
-        return int(self.steps / (1.0 + FINISHING_SHARE))
+        self.stage_ends = sorted({steps // 8, steps // 4, steps // 2, steps} - {0}) if in_stages else [steps]
 
     @property
     def last_step(self) -> int:
         """The step after which the fit ends."""
         if self.plateau_step is None:
             return self.steps
-        return min(self.steps, self.plateau_step + math.ceil(FINISHING_SHARE * self.plateau_step))
+        return min(self.steps, self.plateau_step + max(1, round(FINISHING_SHARE * self.plateau_step)))
+
+    @property
+    def all_views_from(self) -> int:
+        """The step after which no view is kept aside any more."""
+        return round(self.steps / (1 + FINISHING_SHARE)) if self.plateau_step is None else self.plateau_step
 
     def share(self, step: int) -> float:
-        """Returns how far the schedules are at a step, from 1: 0 at the first step and 1 at the last."""
-        whole = min(1.0, (step - 1) / max(1, self.steps - 1))
-        if self.plateau_step is None or step <= self.plateau_step:
-            return whole
-        first = (self.plateau_step - 1) / max(1, self.steps - 1)
-        passed = (step - self.plateau_step) / max(1, self.last_step - self.plateau_step)
-        return first + (1.0 - first) * min(1.0, passed)
+        """Returns where the clock is at a step, from 1: 0 at the first step and 1 at the last, and at the end of a stage."""
+        if self.plateau_step is not None and step > self.plateau_step:
+            return _between(FINISHING_FROM, self.plateau_step, self.last_step, step)
+        stage = min(bisect.bisect_left(self.stage_ends, step), len(self.stage_ends) - 1)
+        begin = self.stage_ends[stage - 1] if stage else 0
+        return _between(RESTART if stage else 0.0, begin, self.stage_ends[stage], step)
+
+    def may_densify(self, step: int) -> bool:
+        """Whether the number of splats may change at a step, as far as stages are concerned."""
+        finishing = self.plateau_step is not None and step > self.plateau_step
+        return not self.in_stages or not (finishing or self.share(step) > SETTLING)
+
+    def is_stage_end(self, step: int) -> bool:
+        """Whether a stage but the last ends with a step, so that the fit may end early."""
+        return self.plateau_step is None and step in self.stage_ends[:-1]
 
 
-class Plateau:
-    """Tells from looks at the views kept aside when a fit hardly improves any more.
-
-    Args:
-        steps: Of the fit.
-        gain_db: What ``PATIENCE`` looks must gain.
-    """
-
-    def __init__(self, steps: int, gain_db: float) -> None:
-        self._interval = max(1, steps // LOOKS)
-        self._gain_db = gain_db
-        self._seen_db: list[float] = []
-
-    def is_due(self, step: int) -> bool:
-        """Whether it is time to look after a step."""
-        return step % self._interval == 0
-
-    def add(self, psnr_db: float) -> bool:
-        """Takes in a look; returns whether the best of the last looks is hardly better than the best before them."""
-        self._seen_db.append(psnr_db)
-        before, last = self._seen_db[:-PATIENCE], self._seen_db[-PATIENCE:]
-        return bool(before) and max(last) < max(before) + self._gain_db
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns what a resume needs."""
-        return {"seen_db": list(self._seen_db)}
-
-    def load_state_dict(self, values: Mapping[str, Any]) -> None:
-        """Goes back to what ``state_dict`` returned."""
-        self._seen_db = [float(value) for value in values["seen_db"]]
+def _between(first: float, begin: int, end: int, step: int) -> float:
+    """From ``first`` at the step after ``begin`` to 1 at the step ``end`` and beyond."""
+    passed = (step - begin - 1) / max(1, end - begin - 1)
+    return first + (1.0 - first) * min(1.0, passed)
 
 
 def views_aside(count: int, share: float) -> list[int]:

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from splat_engine.fit.coarse import CoarseViews, coarse_factor
+from splat_engine.fit.coarse import CoarseViews, coarse_cost, coarse_factor
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.guard import log_scale_floors
 from splat_engine.fit.metrics import psnr_db, view_psnr_db
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam
 from splat_engine.fit.place import send
-from splat_engine.fit.schedule import Plateau, Schedule, views_aside
+from splat_engine.fit.schedule import Schedule, views_aside
 from splat_engine.fit.steps import take_step
 from splat_engine.fit.strategies import Surroundings, make_strategy
 from splat_engine.fit.tidy import Tidy
@@ -85,10 +85,10 @@ class Trainer:
         self.extent = extent
         self.formation = ImageFormation(fit.formation)
         self.step = 0
-        self.schedule = Schedule(fit.steps)
         self._warn = warn
         self._aside = self._views_aside()
-        self._plateau = Plateau(fit.steps, settings.schedule.stop_gain_db)
+        self._looks_db: list[float] = []
+        self.schedule = Schedule(fit.steps, in_stages=bool(self._aside))
         self._optimizer = Adam(
             settings.optimizer, self.formation, extent=extent, schedule=self.schedule, backend=backend
         )
@@ -104,7 +104,7 @@ class Trainer:
         self._strategy = make_strategy(fit.strategy, settings.densify, around)
         self._tidy = Tidy(settings.tidy, around, int(settings.densify.stop_share * fit.steps))
         self._generator = torch.Generator().manual_seed(fit.seed)
-        self._order: tuple[tuple[bool, int], list[int]] = ((False, -1), [])
+        self._order: tuple[tuple[int, int], list[int]] = ((0, 0), [])
         self._guards = self.formation.is_linear and fit.min_sigma_px > 0
         self._losses = _LossWatch(1 if backend != "cuda" else PSNR_INTERVAL)
 
@@ -123,13 +123,20 @@ class Trainer:
             self._refresh_floors(views)
         result = self._learn(step, views[self._view_of(step)])
         self.step = step  # first, so that the splats are those of the step if memory runs out in what follows
-        if not self.schedule.is_finishing:
+        if self.schedule.may_densify(step):
             self._strategy.after_step(step, self.state, self._generator)
-            self._look_for_plateau(step)
+        self._look_at_views_aside(step)
         self._tidy.after_step(step, self.state, is_last=step == self.schedule.last_step)
         if step == min(LEARNING_CHECK_STEP, fit.steps):
             self._check_learning(step)
         return result
+
+    def work_until(self, step: int) -> float:
+        """Returns how much time the steps until ``step`` take, in steps at full resolution: for the time that is left."""
+        first_stage = max(1, self.schedule.stage_ends[0])
+        share = min(1.0, step / first_stage)
+        cost = first_stage * coarse_cost(share, self.settings.schedule.coarse_share)
+        return cost + max(0, step - first_stage)
 
     def _views_at(self, step: int) -> tuple[Views, bool]:
         """The training views at a step's resolution, and whether that is another than the step's before."""
@@ -155,21 +162,21 @@ class Trainer:
             check_loss=lambda loss: self._losses.add(step, loss, is_last=told),
         )
         size = (view.camera.width, view.camera.height)
-        if not self.schedule.is_finishing:
+        if self.schedule.may_densify(step):
             self._strategy.after_backward(step, self.state, taken.means2d, taken.radii, size)
         return StepResult(taken.loss, psnr_db(taken.squared.item()) if told else None)
 
     def _view_of(self, step: int) -> int:
         """Views come in a new order each epoch; the order follows from the seed and the epoch alone."""
-        finishing = self.schedule.is_finishing
-        aside = [] if finishing else self._aside
+        first = self.schedule.all_views_from if self._aside else 0
+        aside = self._aside if step <= first else []
         count = len(self.images) - len(aside)
-        epoch, place = divmod(step - 1 - (self.schedule.plateau_step or 0), count)
-        if self._order[0] != (finishing, epoch):
+        epoch, place = divmod(step - 1 - (0 if aside else first), count)
+        if self._order[0] != (count, epoch):
             generator = torch.Generator().manual_seed(self.settings.fit.seed * 1_000_003 + epoch)
             order = torch.randperm(count, generator=generator).tolist()
             numbers = [number for number in range(len(self.images)) if number not in aside]
-            self._order = ((finishing, epoch), [numbers[chosen] for chosen in order])
+            self._order = ((count, epoch), [numbers[chosen] for chosen in order])
         return self._order[1][place]
 
     def _views_aside(self) -> list[int]:
@@ -184,18 +191,19 @@ class Trainer:
             )
         return aside
 
-    def _look_for_plateau(self, step: int) -> None:
-        """Begins the finishing phase where the fit hardly improves; in time for all views to be learned from."""
-        if not self._aside:
+    def _look_at_views_aside(self, step: int) -> None:
+        """At the end of a stage: decides whether the fit has gained enough since the stage before to go on."""
+        if not self.schedule.is_stage_end(step):
             return
-        if step == self.schedule.finishing_step:
-            self.schedule.plateau_step = step
-        elif self._plateau.is_due(step):
-            seen_db = [
-                view_psnr_db(self.state.params, self.images[number], self.formation, self._optimizer.backend)
-                for number in self._aside
-            ]
-            if self._plateau.add(sum(seen_db) / len(seen_db)):
+        backend = self._optimizer.backend
+        seen_db = [
+            view_psnr_db(self.state.params, self.images[number], self.formation, backend)
+            for number in self._aside
+        ]
+        self._looks_db.append(sum(seen_db) / len(seen_db))
+        if len(self._looks_db) > 1:
+            gain_db = self._looks_db[-1] - self._looks_db[-2]
+            if gain_db < self.settings.schedule.stop_gain_db:
                 self.schedule.plateau_step = step
 
     def _background(self) -> Tensor:
@@ -240,7 +248,7 @@ class Trainer:
             "extent": self.extent,
             "splats": self.state.state_dict(),
             "generator": self._generator.get_state(),
-            "schedule": {"plateau_step": self.schedule.plateau_step, **self._plateau.state_dict()},
+            "schedule": {"plateau_step": self.schedule.plateau_step, "looks_db": list(self._looks_db)},
         }
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
@@ -252,7 +260,7 @@ class Trainer:
         self.state = SplatState.from_state_dict(values["splats"]).to(self.state.device)
         self._generator.set_state(values["generator"])
         self.schedule.plateau_step = values["schedule"]["plateau_step"]
-        self._plateau.load_state_dict(values["schedule"])
+        self._looks_db = list(values["schedule"]["looks_db"])
 
 
 class _LossWatch:

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from splat_engine.fit.coarse import SIDE_MIN_PX, CoarseViews, coarse_camera, coarse_factor, coarse_view
+from splat_engine.fit.coarse import (
+    SIDE_MIN_PX,
+    CoarseViews,
+    coarse_camera,
+    coarse_cost,
+    coarse_factor,
+    coarse_view,
+)
 from splat_engine.fit.drawing import draw
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.views import ViewList, ViewTensors, view_tensors
@@ -83,6 +90,14 @@ def test_splats_drawn_coarsely_are_the_coarse_drawing(name: str) -> None:
     shifted = (drawn.alpha - fine.alpha.roll(1, dims=1)).abs()
     assert difference.mean() < 0.01 and difference.mean() < 0.2 * shifted.mean()
     assert (drawn.blended - fine.color).abs().mean() < 0.01
+
+
+def test_what_coarse_steps_cost() -> None:
+    """Half, then three quarters of a step's time; without coarse steps the cost is the share itself."""
+    assert coarse_cost(0.7, 0.0) == pytest.approx(0.7)
+    assert coarse_cost(0.1, 0.5) == pytest.approx(0.05) and coarse_cost(0.15, 0.5) == pytest.approx(0.075)
+    assert coarse_cost(0.5, 0.5) == pytest.approx(0.075 + 0.75 * 0.35)
+    assert coarse_cost(1.0, 0.5) - coarse_cost(0.5, 0.5) == pytest.approx(0.5)
 
 
 def test_views_and_their_resolutions() -> None:

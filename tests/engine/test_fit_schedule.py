@@ -23,9 +23,9 @@ from tests.engine.run_settings import run_settings
 from tests.engine.test_fit_trainer import RATES, same, trainer_of
 from tests.engine.tiny_capture import known_splats, ring_cameras, write_tiny_capture
 
-STEPS = 200
+STEPS = 160
 STOP = {"steps": STEPS, "early_stop": True, "stop_gain_db": 10.0, "sh_interval": 20}
-"""No fit of the tiny capture gains 10 dB in 20 steps: its plateau is at the fifth look, and it ends after step 32."""
+"""Stages end at the steps 20, 40 and 80. None after the first gains 10 dB: the second is the last but for 4 steps."""
 
 
 @pytest.fixture(scope="module")
@@ -65,33 +65,34 @@ class Taken:
 def test_views_aside_are_learned_from_at_the_end_alone(
     capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until the plateau no step sees them; the steps after it see every view, and no new splats come."""
+    """Until the plateau no step sees them; the steps after it see any view, and no new splats come."""
     taken = Taken(monkeypatch)
     trainer = trainer_of(capture, settings())
+    counts = []
     while trainer.step < trainer.schedule.last_step:
         trainer.train_step()
-        if trainer.schedule.plateau_step == trainer.step:
-            count = len(trainer.state)
-    assert (trainer.schedule.plateau_step, trainer.step, len(trainer.images)) == (25, 32, 14)
-    assert len(trainer.state) == count > 120
+        counts.append(len(trainer.state))
+    assert (trainer.schedule.plateau_step, trainer.step, len(trainer.images)) == (40, 44, 14)
+    assert 120 < counts[14] == counts[19] < counts[29] == counts[-1]
     cameras = [camera.world_from_camera.tobytes() for camera in trainer.images.cameras]
     aside = {cameras[number] for number in views_aside(14, 0.05)}
-    assert len(aside) == 3 and set(taken.views[:25]) == set(cameras) - aside
-    assert aside & set(taken.views[25:])
+    assert len(aside) == 3 and set(taken.views[:40]) == set(cameras) - aside
+    assert aside & set(taken.views[40:])
 
 
 def test_all_steps_without_a_plateau(capture: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fit that need gain nothing takes all its steps, and its last fifth sees all views."""
+    """A fit that may lose takes all its steps, and its last part sees all views."""
     taken = Taken(monkeypatch)
-    trainer = trainer_of(capture, settings(steps=100, stop_gain_db=0.0, strategy="none"))
-    trainer._plateau.add = lambda seen_db: False  # type: ignore[method-assign]
+    trainer = trainer_of(capture, settings(stop_gain_db=0.0, strategy="none"))
+    trainer._looks_db = [-100.0]
     while trainer.step < trainer.schedule.last_step:
         trainer.train_step()
-    assert trainer.step == 100 and trainer.schedule.plateau_step == 80
-    assert (len(set(taken.views[:80])), len(set(taken.views[80:]))) == (11, 14)
+    assert trainer.step == STEPS and trainer.schedule.plateau_step is None
+    assert len(trainer._looks_db) == 4 and trainer._looks_db[1:] == sorted(trainer._looks_db[1:])
+    assert (len(set(taken.views[:145])), len(set(taken.views[145:]))) == (11, 14)
 
 
-@pytest.mark.parametrize("stop", [3, 20, 25, 28])
+@pytest.mark.parametrize("stop", [3, 20, 30, 40, 42])
 def test_resume_equals_never_stopped(capture: Capture, stop: int) -> None:
     """Before, at and after the plateau, a trainer goes on bit for bit from what another saved, and ends when it ends."""
     whole, other = trainer_of(capture, settings()), trainer_of(capture, settings())
@@ -100,7 +101,7 @@ def test_resume_equals_never_stopped(capture: Capture, stop: int) -> None:
     other.load_state_dict(saved_by(whole))
     while whole.step < whole.schedule.last_step:
         assert whole.train_step() == other.train_step()
-    assert whole.step == 32 == other.schedule.last_step and same(whole.state, other.state)
+    assert whole.step == 44 == other.schedule.last_step and same(whole.state, other.state)
 
 
 def test_few_views_are_all_learned_from(capture: Capture) -> None:
@@ -136,12 +137,22 @@ def test_a_run_says_that_it_ended_early(
     monkeypatch.setattr(CaptureImages, "_read", reading)
     said: list[events.Event] = []
     finished = run_fit(FitRequest(capture.root, tmp_path, settings()), said.append, CommandQueue())
-    assert (finished.reason, finished.step, finished.metrics["steps"]) == ("plateau", 32, 32)
+    assert (finished.reason, finished.step, finished.metrics["steps"]) == ("plateau", 44, 44)
     progress = [event for event in said if isinstance(event, events.Progress)]
-    assert (progress[-1].step, progress[-1].steps, progress[-1].seconds_left) == (32, 32, 0.0)
-    assert {step for split, step in read if split == "test"} == {32}
+    assert (progress[-1].step, progress[-1].steps, progress[-1].seconds_left) == (44, 44, 0.0)
+    assert {step for split, step in read if split == "test"} == {44}
     again = FitRequest(capture.root, tmp_path, settings(), resume=True)
     assert run_fit(again, said.append, CommandQueue()).reason == "plateau"
+
+
+def test_the_work_of_a_fit(capture: Capture) -> None:
+    """In steps at full resolution: coarse ones, which come in the first stage alone, count less."""
+    trainer = trainer_of(capture, settings(coarse_share=0.5, early_stop=False))
+    assert trainer.work_until(0) == 0 and trainer.work_until(24) == pytest.approx(12)
+    assert trainer.work_until(STEPS) - trainer.work_until(80) == pytest.approx(80)
+    trainer = trainer_of(capture, settings(coarse_share=0.5))
+    assert trainer.work_until(3) == pytest.approx(1.5)
+    assert trainer.work_until(STEPS) - trainer.work_until(10) == pytest.approx(STEPS - 10)
 
 
 @pytest.fixture(scope="module")

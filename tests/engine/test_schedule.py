@@ -1,59 +1,54 @@
-"""A fit's clock: straight to the end, or early to it after a plateau; and what a plateau is."""
+"""A fit's clock: straight to the end, or in stages of twice the length, each of which may be the last."""
 
 from __future__ import annotations
 
 import pytest
 
-from splat_engine.fit.schedule import ASIDE_MIN, LOOKS, PATIENCE, VIEWS_MIN, Plateau, Schedule, views_aside
+from splat_engine.fit.schedule import ASIDE_MIN, RESTART, SETTLING, VIEWS_MIN, Schedule, views_aside
 
 
 def test_the_clock_of_a_fit_that_takes_all_its_steps() -> None:
-    """It goes from 0 at the first step to 1 at the last, and no further."""
+    """It goes from 0 at the first step to 1 at the last, and no further; the number of splats is the strategy's alone."""
     schedule = Schedule(101)
     assert [schedule.share(step) for step in (1, 51, 101, 500)] == pytest.approx([0, 0.5, 1, 1])
-    assert schedule.last_step == 101 and not schedule.is_finishing
+    assert schedule.last_step == 101 and schedule.may_densify(101)
+    assert not any(schedule.is_stage_end(step) for step in range(102))
     assert Schedule(0).last_step == 0 and Schedule(1).share(1) == 0
 
 
-def test_a_plateau_brings_the_end_near() -> None:
-    """The clock goes on from where it was, without a leap, and reaches 1 after a quarter of the steps made so far."""
-    schedule = Schedule(1001)
-    before = schedule.share(401)
-    schedule.plateau_step = 400
-    assert schedule.is_finishing and schedule.last_step == 500
-    assert before == 0.4 and schedule.share(400) == pytest.approx(0.399)
-    shares = [schedule.share(step) for step in range(400, 501)]
-    assert shares[-1] == 1 and all(0 < b - a < 0.01 for a, b in zip(shares, shares[1:], strict=False))
+def test_stages_double_the_steps() -> None:
+    """Each stage ends with the clock at 1; the next begins in the middle, and new splats come in its first part alone."""
+    schedule = Schedule(800, in_stages=True)
+    assert schedule.stage_ends == [100, 200, 400, 800]
+    assert [step for step in range(1, 801) if schedule.is_stage_end(step)] == [100, 200, 400]
+    assert [schedule.share(step) for step in (1, 100, 200, 400, 800)] == pytest.approx([0, 1, 1, 1, 1])
+    assert [schedule.share(step) for step in (101, 201, 401)] == pytest.approx([RESTART] * 3)
+    assert all(schedule.may_densify(step) == (schedule.share(step) <= SETTLING) for step in range(1, 801))
+    assert schedule.may_densify(60) and not schedule.may_densify(100) and schedule.may_densify(101)
 
 
-def test_without_a_plateau_the_last_phase_changes_nothing() -> None:
-    """It begins where its length ends at the last step, and the clock goes as if it were not there."""
-    plain, schedule = Schedule(1000), Schedule(1000)
-    schedule.plateau_step = schedule.finishing_step
-    assert schedule.plateau_step == 800 and schedule.last_step == 1000
-    for step in (1, 799, 800, 801, 900, 1000):
-        assert schedule.share(step) == pytest.approx(plain.share(step), abs=1e-3)
+@pytest.mark.parametrize("steps", range(1, 20))
+def test_stages_of_few_steps(steps: int) -> None:
+    """However short, stages end in order and the last with the last step."""
+    schedule = Schedule(steps, in_stages=True)
+    assert schedule.stage_ends == sorted(set(schedule.stage_ends)) and schedule.stage_ends[-1] == steps
+    assert all(0 <= schedule.share(step) <= 1 for step in range(1, steps + 1))
 
 
-def test_a_plateau_is_a_gain_too_small_for_long_enough() -> None:
-    """Not while the best look rises, nor after one bad look; but when a tenth of the steps brought less than asked."""
-    plateau = Plateau(steps=1000, gain_db=0.1)
-    assert [step for step in range(1, 101) if plateau.is_due(step)] == [25, 50, 75, 100]
-    assert LOOKS == 40 and PATIENCE == 4
-    rising = [20.0, 21.0, 22.0, 21.5, 22.2, 22.3, 22.4, 22.5]
-    assert not any(plateau.add(seen_db) for seen_db in rising)
-    assert [plateau.add(seen_db) for seen_db in (22.45, 22.42, 22.3, 22.54)] == [False, False, False, True]
+def test_a_plateau_ends_the_fit_with_a_short_last_phase() -> None:
+    """A tenth of the steps made so far, with low rates that fall to their end, and no new splats."""
+    schedule = Schedule(800, in_stages=True)
+    schedule.plateau_step = 200
+    assert schedule.last_step == 220 and schedule.all_views_from == 200
+    assert schedule.share(200) == 1 and schedule.share(201) == pytest.approx(0.8)
+    assert schedule.share(220) == 1 and not schedule.may_densify(210)
+    assert not schedule.is_stage_end(400)
 
 
-def test_a_plateau_goes_on_from_what_was_seen() -> None:
-    """Saved and loaded, it decides as if it had never stopped."""
-    seen_db = [20.0, 20.01, 20.0, 20.02]
-    first, second = Plateau(1000, 0.1), Plateau(1000, 0.1)
-    for value in seen_db:
-        first.add(value)
-    second.load_state_dict(first.state_dict())
-    assert first.add(20.03) and second.add(20.03)
-    assert not Plateau(1000, 0.1).add(20.03)
+def test_without_a_plateau_all_views_are_learned_from_at_the_end() -> None:
+    """The last eleventh of the steps, a tenth of those before it."""
+    schedule = Schedule(1100, in_stages=True)
+    assert schedule.all_views_from == 1000 and schedule.last_step == 1100
 
 
 def test_views_aside_are_few_and_spread() -> None:

@@ -22,12 +22,12 @@ class ScheduleSettings:
     early_stop: bool = setting(
         False,
         "Stop When Good",
-        "Keep a few training views aside to watch the fit, and finish early when they hardly improve any more.",
+        "Go in stages of twice the steps, and finish early when a stage hardly improves a few training views kept aside.",
     )
     stop_gain_db: float = setting(
-        0.1,
+        0.3,
         "Least Gain",
-        "The fit is finished early once a tenth of its steps improves the views kept aside by less than this.",
+        "The fit is finished early once doubling its steps improves the views kept aside by less than this.",
         unit="dB",
         minimum=0,
         maximum=10,
