@@ -9,12 +9,14 @@ torch is imported inside the commands alone, so ``--help`` is quick and a missin
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -305,7 +307,8 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
         settings = replace(settings, start=replace(settings.start, start=path))
     notes: list[str] = []
     place = _start_device(settings.fit.device, settings.fit.threads, notes.append)
-    from splat_engine.fit.loop import FitRequest
+    with _first_import("splat_engine.fit.loop"):
+        from splat_engine.fit.loop import FitRequest  # and with it scipy.spatial
 
     return FitRequest(
         capture=options.capture,
@@ -330,11 +333,12 @@ def _start_device(name: str = "cpu", threads: int = 0, warn: Callable[[str], Non
         UserError: torch or another package is not installed, the library is missing, or the card cannot be used.
     """
     try:
-        import OpenEXR  # noqa: F401
-        import PIL  # noqa: F401
-        import scipy  # noqa: F401
-        import torch
-        import tqdm  # noqa: F401
+        with _first_import("torch"):
+            import OpenEXR  # noqa: F401
+            import PIL  # noqa: F401
+            import scipy  # noqa: F401
+            import torch
+            import tqdm  # noqa: F401
     except ImportError as error:
         raise UserError(
             f"The Python at {sys.executable} has no {error.name}: the engine cannot fit.",
@@ -350,6 +354,23 @@ def _start_device(name: str = "cpu", threads: int = 0, warn: Callable[[str], Non
     torch.set_num_threads(count)
     native.set_num_threads(count)
     return choose_place(name, warn)
+
+
+@contextmanager
+def _first_import(name: str) -> Iterator[None]:
+    """Keeps the garbage collector from looking, again and again, through what a large import makes: all of it stays.
+
+    It was a ninth of the time that torch and scipy need. Where the module is there already, nothing is done.
+    """
+    if name in sys.modules or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()  # not looked at later on either
+        gc.enable()
 
 
 def _cores() -> int:

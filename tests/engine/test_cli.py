@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import builtins
 import errno
+import gc
 import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -328,6 +330,40 @@ def test_without_torch(
     for command in (["train", capture], ["fit-image", "--example", "ring"]):
         text = fails(capsys, 1, *command, "--out", tmp_path / "run")
         assert sys.executable in text and "no torch" in text and "pip install" in text
+
+
+def test_a_large_import_is_not_looked_through() -> None:
+    """The collector is off inside and on after, an error or not; what is there already, or was off, is left alone."""
+    frozen = gc.get_freeze_count()
+    try:
+        with cli._first_import("no_such_module"):
+            assert not gc.isenabled()
+        with pytest.raises(ImportError), cli._first_import("no_such_module"):
+            raise ImportError
+        assert gc.isenabled() and gc.get_freeze_count() > frozen
+        with cli._first_import("sys"):
+            assert gc.isenabled()
+        gc.disable()
+        with cli._first_import("no_such_module"):
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+def test_a_fit_begins_with_the_collector_on(capture: Path, tmp_path: Path) -> None:
+    """In a process of its own the imports are frozen when the fit begins, and what the fit makes is collected."""
+    code = (
+        "import gc, sys\nfrom splat_engine import cli\n"
+        f"options = cli._parser().parse_args(['train', {str(capture)!r}, '--out', {str(tmp_path)!r}])\n"
+        "cli._request(options, cli.RunDirectory.create(options.out))\n"
+        "assert {'torch', 'scipy.spatial'} <= sys.modules.keys()\n"
+        "print(gc.isenabled(), gc.get_freeze_count())"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    enabled, frozen = told.split()
+    assert enabled == "True" and int(frozen) > 100_000
 
 
 def test_full_disk(
