@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -27,7 +28,7 @@ from splat_engine.fit.schedule import Schedule, views_aside
 from splat_engine.fit.steps import take_step
 from splat_engine.fit.strategies import Surroundings, make_strategy
 from splat_engine.fit.tidy import Tidy
-from splat_engine.fit.views import Views, ViewTensors
+from splat_engine.fit.views import SomeViews, Views, ViewTensors
 from splat_engine.formats.conventions import linear_number_from_srgb
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import RunSettings
@@ -101,7 +102,8 @@ class Trainer:
             rates=self._optimizer.rates,
             backend=backend,
         )
-        self._strategy = make_strategy(fit.strategy, settings.densify, around)
+        learned = SomeViews(images, [number for number in range(len(images)) if number not in self._aside])
+        self._strategy = make_strategy(fit.strategy, settings.densify, replace(around, images=learned))
         self._tidy = Tidy(settings.tidy, around, int(settings.densify.stop_share * fit.steps))
         self._generator = torch.Generator().manual_seed(fit.seed)
         self._order: tuple[tuple[int, int], list[int]] = ((0, 0), [])

@@ -113,6 +113,33 @@ class ViewList:
         return self.views[number]
 
 
+@dataclass(frozen=True)
+class SomeViews:
+    """Some of other views.
+
+    Attributes:
+        images: The others.
+        numbers: Which of them, in this order.
+    """
+
+    images: Views
+    numbers: Sequence[int]
+
+    @property
+    def cameras(self) -> Sequence[Camera]:
+        """Of those views."""
+        cameras = self.images.cameras
+        return [cameras[number] for number in self.numbers]
+
+    def __len__(self) -> int:
+        """Returns their number."""
+        return len(self.numbers)
+
+    def __getitem__(self, number: int) -> ViewTensors:
+        """Returns a view with its pixels."""
+        return self.images[self.numbers[number]]
+
+
 def mapped(view: ViewTensors, change: Callable[[Tensor], Tensor]) -> ViewTensors:
     """Returns a view with every tensor changed, those of the camera too."""
     changed: dict[str, Any] = {

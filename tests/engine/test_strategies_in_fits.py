@@ -14,12 +14,14 @@ from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.model import PARAMETER_NAMES, SplatState
 from splat_engine.fit.trainer import Trainer
+from splat_engine.fit.views import ViewList, ViewTensors
 from splat_engine.formats.capture import Capture
 from splat_engine.formats.settings import (
     DensifySettings,
     FitSettings,
     OptimizerSettings,
     RunSettings,
+    ScheduleSettings,
     StrategyName,
 )
 from splat_engine.formats.splats import Splats
@@ -147,3 +149,35 @@ def test_the_limits_hold_for_a_fit(capture: Capture) -> None:
     run(trainer)
     run(other)
     assert trainer.state.params["sh"][:, 1:].abs().max() <= 1.0 < other.state.params["sh"][:, 1:].abs().max()
+
+
+class Watched(ViewList):
+    """Views that note which of them are asked for."""
+
+    asked: set[int]
+
+    def __getitem__(self, number: int) -> ViewTensors:
+        self.asked.add(number)
+        return super().__getitem__(number)
+
+
+@pytest.mark.parametrize("name", ["budget", "error"])
+def test_views_kept_aside_are_not_looked_at(capture: Capture, name: StrategyName) -> None:
+    """What watches over a fit that may end early does not steer where splats come."""
+    read = CaptureImages(capture, "train", ImageFormation("blender"))
+    images = Watched([read[number % len(read)] for number in range(13)])
+    object.__setattr__(images, "asked", set())
+    fit = FitSettings(steps=STEPS, strategy=name, max_splats=MOST, sh_degree=1)
+    settings = RunSettings(fit=fit, densify=DENSIFY, schedule=ScheduleSettings(early_stop=True))
+    state = SplatState.from_splats(perturbed(known_splats()).select(np.arange(START)))
+    trainer = Trainer(settings, images, state, extent=4.4, warn=pytest.fail)
+    run(trainer, 9)
+    images.asked.clear()
+    for _ in range(20):
+        trainer._strategy.after_step(10, trainer.state, trainer._generator)
+        trainer.state.buffers.pop("gradient_sum", None)
+        trainer._strategy.after_backward(
+            9, trainer.state, torch.ones(len(trainer.state), 2), torch.ones(len(trainer.state), 2), (44, 36)
+        )
+    assert len(trainer._aside) == 3
+    assert len(images.asked) > 5 and images.asked.isdisjoint(trainer._aside)
