@@ -66,7 +66,6 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "none": ("--strategy", "none"),
     "adaptive": ("--strategy", "adaptive"),
     "linear": ("--loss-space", "linear"),
-    "encoded": ("--loss-space", "encoded"),
     "steps1000": ("--steps", "1000"),
     "steps4000": ("--steps", "4000"),
 }
