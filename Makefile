@@ -11,7 +11,7 @@ export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-engine demo demo-short test test-sanitizers check format wheel wheels extension extensions \
-	test-wheels bench clean
+	test-wheels test-viewer bench clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ extensions: setup-engine ## build the zips for every platform
 test-wheels: setup-engine ## build all wheels, run what this machine can run of them (qemu-user, Wine) and compare
 	$(ENGINE) tools/build_wheels
 	$(ENGINE) tools/test_wheels $(ARGS)
+
+test-viewer: setup-engine ## hold a classic file against a web viewer in headless Chromium (a minute; npm, Chromium, ../shared)
+	$(ENGINE) tools/test_viewer $(ARGS)
 
 bench: setup-engine ## time the engine on the standard inputs (5 minutes); ARGS="--growth out/growth.png --memory"
 	$(ENGINE) tools/bench/kernels $(ARGS)

@@ -107,6 +107,7 @@ def _capture(options: argparse.Namespace) -> Result:
         capture_directory=options.out,
         run_directory=options.out,
         capture=command_line.capture_settings(options),
+        engine_python=options.engine_python,
     )
     session = workflow.capture_session(request)
     follow(session)

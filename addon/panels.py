@@ -7,7 +7,7 @@ from typing import Any
 
 import bpy
 
-from splat_engine.formats.settings import declarations
+from splat_engine.formats.settings import RUN_PREFIXES, declarations
 
 from . import properties, running, scene
 from .session import State
@@ -102,7 +102,7 @@ class SPLATFIT_PT_fit(_SettingsPanel, bpy.types.Panel):
 
     bl_label = "Fit Settings"
     bl_idname = "SPLATFIT_PT_fit"
-    groups = ("fit", "optimizer", "densify")
+    groups = tuple(RUN_PREFIXES)
     directory = "run_directory"
 
 

@@ -16,6 +16,7 @@ from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.metrics import psnr_db
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam, Seen
+from splat_engine.fit.schedule import Schedule
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import OptimizerSettings
@@ -71,7 +72,7 @@ def one_second_fit(seconds: float = SECONDS) -> tuple[int, float, float]:
 
     target = draw(_splats(generator).params, viewmat, intrinsics, camera, formation, background=black)
     state = _splats(generator)
-    adam = Adam(OptimizerSettings(sh_dc=0.02), formation, extent=10.0, steps=1000)
+    adam = Adam(OptimizerSettings(sh_dc=0.02), formation, extent=10.0, schedule=Schedule(1000))
     errors: list[float] = []
     end_s = time.monotonic() + seconds
     while time.monotonic() < end_s or len(errors) < 20:

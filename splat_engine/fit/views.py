@@ -29,7 +29,7 @@ class ViewTensors:
         is_empty: Whether the view shows nothing at all.
         depth: [H, W] planar depth in scene units, 0 where there is none; or None.
         normals: [H, W, 3] unit or zero, world frame; or None.
-        valid: [H, W] bool, False where the file held values that are not finite; None where all are good.
+        valid: [H, W] bool, False where the file held values that are not finite or a mask is black; None where all count.
     """
 
     viewmat: Tensor

@@ -28,12 +28,14 @@ CAPTURE_VERSION = 1
 TRANSFORMS_NAME = "transforms.json"
 PARTIAL_NAME = "transforms.partial.json"
 """The finished views of a capture that was interrupted; ``read_capture`` takes the file's path."""
+PROPOSED_NAME = "proposed.json"
+"""Cameras alone, in the form of transforms.json: what ``splat-engine propose`` wants rendered next, best first."""
 INIT_NAME = "init.ply"
 PASSES = ("depth", "normal", "position", "object_index")
 
 Split = Literal["train", "test"]
 
-_UNREAD_KEYS = {"mask_path": "masks", "depth_file_path": "depth pictures"}
+_UNREAD_KEYS = {"depth_file_path": "depth pictures"}
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class View:
         image: Path of the 8-bit picture relative to the capture, or None.
         frame: The scene's frame the view was rendered at.
         time_s: The same in seconds.
+        mask: Path of a picture relative to the capture that is black where the view does not count, or None.
     """
 
     camera: Camera
@@ -55,6 +58,7 @@ class View:
     image: str | None = None
     frame: int = 0
     time_s: float = 0.0
+    mask: str | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,8 @@ class Capture:
         info: What the capture says of itself.
         init: Absolute path of the start points, or None.
         notes: What the files say and we do not use, in words for the reader.
+        world_from_colmap: [3, 4] what brings points of the COLMAP reconstruction that the cameras are from into their
+            world (nerfstudio's applied_transform), or None if nothing is said: then they are in one world.
     """
 
     root: Path
@@ -104,6 +110,7 @@ class Capture:
     info: CaptureInfo = field(default_factory=CaptureInfo)
     init: Path | None = None
     notes: tuple[str, ...] = ()
+    world_from_colmap: tuple[tuple[float, ...], ...] | None = None
 
     def of_split(self, split: Split) -> tuple[View, ...]:
         """Returns the views of a split."""
@@ -147,6 +154,8 @@ def write_capture(capture: Capture, *, name: str = TRANSFORMS_NAME) -> Path:
     }
     if capture.init is not None:
         document["ply_file_path"] = capture.init.relative_to(capture.root).as_posix()
+    if capture.world_from_colmap is not None:
+        document["applied_transform"] = [list(row) for row in capture.world_from_colmap]
     path = capture.root / name
     write_json(path, document)
     return path
@@ -167,14 +176,15 @@ def _frame_of(view: View) -> dict[str, Any]:
         "near": view.camera.near,
         "far": view.camera.far,
     }
-    return {"file_path": _name_of(view), **view.camera.to_frame(), "splatfit": ours}
+    mask = {} if view.mask is None else {"mask_path": view.mask}
+    return {"file_path": _name_of(view), **mask, **view.camera.to_frame(), "splatfit": ours}
 
 
 def read_capture(path: str | Path) -> Capture:
     """Reads a capture, or a nerfstudio or NeRF-synthetic data set.
 
     NeRF-synthetic's transforms_train.json and transforms_test.json beside each other are read as one.
-    Frames whose file is missing are an error, not a silence; masks and depth pictures of others get a note.
+    Frames whose file is missing are an error, not a silence; depth pictures of others get a note.
 
     Args:
         path: The directory, or its transforms.json.
@@ -188,7 +198,7 @@ def read_capture(path: str | Path) -> Capture:
     path = Path(path)
     root, files = _transform_files(path)
     views: list[View] = []
-    info, init = CaptureInfo(color_space="srgb"), None
+    info, init, applied = CaptureInfo(color_space="srgb"), None, None
     notes: list[str] = []
     for file, split in files:
         document = read_json(file, "capture")
@@ -200,6 +210,7 @@ def read_capture(path: str | Path) -> Capture:
         views += _views_of(document, file, root, split)
         init_name = _typed(document, "ply_file_path", str, "", str(file))
         init = root / init_name if init_name else init
+        applied = _applied_transform(document, str(file)) or applied
         unread = [words for key, words in _UNREAD_KEYS.items() if any(key in frame for frame in frames)]
         notes += [f"{file}: the {words} it names are not used." for words in unread]
     if not any(view.split == "train" for view in views):
@@ -208,7 +219,7 @@ def read_capture(path: str | Path) -> Capture:
         raise UserError(
             f"The start points {init} are missing.", "Capture again, or remove ply_file_path from the file."
         )
-    return Capture(root=root, views=tuple(views), info=info, init=init, notes=tuple(notes))
+    return Capture(root, tuple(views), info, init, tuple(notes), applied)
 
 
 def _transform_files(path: Path) -> tuple[Path, list[tuple[Path, Split | None]]]:
@@ -274,6 +285,19 @@ def _tuple(table: dict[str, Any], key: str, kind: type, default: Any, where: str
     return tuple(_typed({key: value}, key, kind, None, where) for value in values)
 
 
+def _applied_transform(document: dict[str, Any], where: str) -> tuple[tuple[float, ...], ...] | None:
+    key = "applied_transform"
+    rows = _typed(document, key, list, None, where)
+    if rows is None:
+        return None
+    matrix = tuple(_tuple({key: row}, key, float, (), where) for row in rows[:3])
+    if len(matrix) < 3 or any(len(row) != 4 for row in matrix):
+        raise FormatError(
+            f"{where}, has an applied_transform that is not three rows of four numbers.", _AGAIN
+        )
+    return matrix
+
+
 def _views_of(document: dict[str, Any], file: Path, root: Path, split: Split | None) -> list[View]:
     held_out = {
         name
@@ -292,7 +316,9 @@ def _views_of(document: dict[str, Any], file: Path, root: Path, split: Split | N
             raise FormatError(f"{where} is of the split {own_split!r}.", "It is train or test.")
         frame_number = _typed(ours, "frame", int, 0, where)
         time_s = _typed(ours, "time_s", float, 0.0, where)
-        views.append(View(camera, own_split, exr, image, frame_number, time_s))
+        mask = _typed(frame, "mask_path", str, None, where)
+        _check_files(root, where, mask)
+        views.append(View(camera, own_split, exr, image, frame_number, time_s, mask))
     return views
 
 
@@ -319,13 +345,17 @@ def _files_of(
         if not name:
             raise FormatError(f"{where} has no file_path.", _AGAIN)
         image = _with_suffix(name, root)
-    for named in (exr, image):
+    _check_files(root, where, exr, image)
+    return exr, image
+
+
+def _check_files(root: Path, where: str, *names: str | None) -> None:
+    for named in names:
         if named is not None and not (root / named).is_file():
             raise UserError(
                 f"{where} names {named}, which is not there.",
                 "Finish or repeat the capture, or drop the view from the file.",
             )
-    return exr, image
 
 
 def _with_suffix(name: str, root: Path) -> str:

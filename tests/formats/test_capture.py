@@ -72,12 +72,14 @@ def test_what_is_written_is_read_back(tmp_path: Path, data: st.DataObject) -> No
     """Cameras, splits, files, times and what the capture says of itself."""
     drawn = tuple(data.draw(views(number)) for number in range(data.draw(st.integers(1, 3))))
     init = data.draw(st.sampled_from([None, tmp_path / "init.ply", tmp_path / "points" / "all.ply"]))
-    written = Capture(root=tmp_path, views=drawn, info=data.draw(infos), init=init)
+    applied = data.draw(st.none() | st.tuples(*[st.tuples(*[st.floats(-1e9, 1e9)] * 4)] * 3))
+    written = Capture(tmp_path, drawn, data.draw(infos), init, world_from_colmap=applied)
     touch_files(written)
     path = write_capture(written)
     for place in (tmp_path, path):
         found = read_capture(place)
         assert (found.root, found.info, found.init, found.notes) == (tmp_path, written.info, init, ())
+        assert found.world_from_colmap == applied
         assert len(found.views) == len(drawn)
         for before, after in zip(drawn, found.views, strict=True):
             # The pose is normalised anew when it is read: equal to rounding, not to the bit.
@@ -154,10 +156,10 @@ def test_nerfstudio_lists_name_what_is_held_out(tmp_path: Path) -> None:
 
 
 def test_what_is_not_used_is_noted(tmp_path: Path) -> None:
-    """Masks of other data sets are not read, and that is said."""
+    """Depth pictures of other data sets are not read, and that is said."""
     frame = {
         "file_path": "a.jpg",
-        "mask_path": "m.png",
+        "depth_file_path": "d.png",
         "w": 4,
         "h": 3,
         "fl_x": 2.0,
@@ -166,7 +168,23 @@ def test_what_is_not_used_is_noted(tmp_path: Path) -> None:
     write_json(tmp_path / "transforms.json", {"frames": [frame]})
     (tmp_path / "a.jpg").touch()
     (note,) = read_capture(tmp_path).notes
-    assert "masks" in note and "transforms.json" in note
+    assert "depth pictures" in note and "transforms.json" in note
+
+
+def test_masks_are_named_and_must_be_there(tmp_path: Path) -> None:
+    """nerfstudio's mask_path comes back from the file and goes into it again; one that is missing is an error."""
+    frame = {"file_path": "a.jpg", "w": 4, "h": 3, "fl_x": 2.0, "transform_matrix": IDENTITY}
+    frames = [{**frame, "mask_path": "m.png"}, frame]
+    write_json(tmp_path / "transforms.json", {"frames": frames})
+    for name in ("a.jpg", "m.png"):
+        (tmp_path / name).touch()
+    capture = read_capture(tmp_path)
+    assert [view.mask for view in capture.views] == ["m.png", None] and not capture.notes
+    write_capture(capture)
+    assert [view.mask for view in read_capture(tmp_path).views] == ["m.png", None]
+    (tmp_path / "m.png").unlink()
+    with pytest.raises(UserError, match=r"names m\.png, which is not there"):
+        read_capture(tmp_path)
 
 
 def test_the_shared_data_set_is_read(shared_data: Path) -> None:
@@ -228,6 +246,9 @@ FAULTS: list[tuple[list[Any], Any, str]] = [
     (["frames", 0, "splatfit", "far"], 0, "clip distances"),
     (["frames", 0, "splatfit", "frame"], 1.5, "frame 1.5"),
     (["frames", 0, "transform_matrix"], np.zeros((4, 4)).tolist(), "singular"),
+    (["applied_transform"], IDENTITY[:2], "three rows of four numbers"),
+    (["applied_transform"], [row[:3] for row in IDENTITY], "three rows of four numbers"),
+    (["applied_transform"], [["1", 0, 0, 0], *IDENTITY[1:3]], "applied_transform '1'"),
     (["frames", 0, "w"], 0, "0 x 3"),
 ]
 
@@ -261,6 +282,7 @@ def test_any_value_anywhere_is_read_or_refused(tmp_path: Path, data: st.DataObje
         "object_names",
         "bounds_max",
         "ply_file_path",
+        "applied_transform",
         "val_filenames",
         "exr",
     ]
