@@ -67,6 +67,24 @@ def test_one_command_leaves_table_and_sheet(tiny: Layout, capsys: pytest.Capture
     assert (tiny.root / "sheets" / "tiny.png").stat().st_size > 1000
 
 
+def test_blenders_figures_are_added_without_another_fit(
+    tiny: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pictures equal to the held-out views score as equal, beside the figures that were there; once is enough."""
+    first = ensure_fit(tiny, TINY, "tiny", threads=1)
+    drawn: list[str] = []
+
+    def equal_pictures(layout: Layout, subject: Subject, setting: str) -> Path:
+        drawn.append(setting)
+        return layout.capture(subject) / "views"
+
+    monkeypatch.setattr(stages, "draw_by_blender", equal_pictures)
+    both = ensure_fit(tiny, TINY, "tiny", threads=1, blender=True)
+    assert both["blender_psnr_db"] == pytest.approx(120) and both["blender_ssim"] == pytest.approx(1)
+    assert {name: both[name] for name in first} == first and fits_in(tiny) == 1
+    assert ensure_fit(tiny, TINY, "tiny", threads=1, blender=True) == both and drawn == ["tiny"]
+
+
 def test_a_failing_scene_is_told(tiny: Layout, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """A fit that cannot run gives exit code 1 and the engine's words, and no record."""
     monkeypatch.setitem(SETTINGS, "tiny", ("--steps", "-1"))

@@ -22,7 +22,7 @@ from splat_engine.formats.settings import CaptureSettings
 from tools.bench.quality.scenes.__main__ import make_scene
 
 ROOMS = ("interior", "emitter")
-TEST_VIEWS, TEST_SAMPLES = 12, 128
+TEST_VIEWS, TEST_SAMPLES = 8, 64
 TEST_FIRST = 1000
 """Number of the first test camera in a room, and seed of the rig's turn elsewhere: no view of a pool."""
 PROBE_VIEWS = 6
@@ -76,14 +76,17 @@ class Clock:
         return [later - sooner for sooner, later in zip(self.marks[2:], self.marks[3:], strict=False)]
 
 
-def render_pool(job: Job, samples: int, denoise: bool, budget_s: float) -> dict[str, Any]:
-    """Captures as many views as the budget pays for; returns what they cost."""
-    name = f"s{samples}{'_oidn' if denoise else ''}"
-    probe = statistics.median(job.capture(f"probe_{name}", PROBE_VIEWS, samples, denoise))
-    views = max(2, round(budget_s / probe))
-    folder = f"{name}_{budget_s:g}s"
+def name_of(samples: int, denoise: bool) -> str:
+    """Returns the first part of a pool's folder."""
+    return f"s{samples}{'_oidn' if denoise else ''}"
+
+
+def render_pool(job: Job, samples: int, denoise: bool, budget_s: float, view_s: float) -> dict[str, Any]:
+    """Captures as many views as the budget pays for at ``view_s`` each; returns what they did cost."""
+    views = max(2, round(budget_s / view_s))
+    folder = f"{name_of(samples, denoise)}_{budget_s:g}s"
     seconds = job.capture(folder, views, samples, denoise)
-    per_view = statistics.fmean(seconds) if seconds else probe
+    per_view = statistics.fmean(seconds) if seconds else view_s
     return {
         "folder": folder,
         "samples": samples,
@@ -101,13 +104,16 @@ def render_all(job: Job, budgets: list[float]) -> None:
     done = {(pool["samples"], pool["denoised"], pool["budget_s"]) for pool in pools}
     if not (job.out / "test" / "transforms.json").is_file():
         job.capture("test", TEST_VIEWS, TEST_SAMPLES, True, test=True)
-    for budget_s in budgets:
-        for samples in SAMPLES:
-            for denoise in (False, True):
-                if (samples, denoise, budget_s) not in done:
-                    pools.append(render_pool(job, samples, denoise, budget_s))
-                    write_json(path, pools)
-                    print(pools[-1], flush=True)
+    for samples in SAMPLES:
+        for denoise in (False, True):
+            missing = [budget_s for budget_s in budgets if (samples, denoise, budget_s) not in done]
+            if not missing:
+                continue
+            probe = job.capture(f"probe_{name_of(samples, denoise)}", PROBE_VIEWS, samples, denoise)
+            for budget_s in missing:
+                pools.append(render_pool(job, samples, denoise, budget_s, statistics.median(probe)))
+                write_json(path, pools)
+                print(pools[-1], flush=True)
 
 
 def main() -> int:

@@ -22,7 +22,7 @@ from splat_engine.fit.start import start_splats
 from splat_engine.fit.trainer import Trainer
 from splat_engine.formats.capture import read_capture
 from splat_engine.formats.files import read_json, write_bytes, write_json
-from splat_engine.formats.settings import FitSettings, LossSpace, RunSettings
+from splat_engine.formats.settings import FitSettings, LossSettings, LossSpace, RunSettings
 from tools.bench.chart import Line, Panel, draw_chart
 from tools.bench.quality.plan import ROOT
 from tools.bench.quality.records import ENGINE_SOURCES, Record, digest_of, read_current, sources, write_record
@@ -38,10 +38,10 @@ SETTINGS_WORDS = "defaults, {steps} steps"
 def fitted(pool: Path, test: Path, loss: LossSpace, steps: int) -> dict[str, float]:
     """Fits a capture and returns PSNR and SSIM on the test capture, and the number of splats."""
     capture = read_capture(pool)
-    fit = FitSettings(steps=steps, loss_space=loss)
-    splats, extent = start_splats(capture, fit, np.random.default_rng(0), print)
+    settings = RunSettings(fit=FitSettings(steps=steps), loss=LossSettings(loss_space=loss))
+    splats, extent = start_splats(capture, settings, np.random.default_rng(0), print)
     images = CaptureImages(capture, "train", FORMATION)
-    trainer = Trainer(RunSettings(fit=fit), images, SplatState.from_splats(splats), extent=extent, warn=print)
+    trainer = Trainer(settings, images, SplatState.from_splats(splats), extent=extent, warn=print)
     for _ in range(steps):
         trainer.train_step()
     clean = CaptureImages(read_capture(test), "train", FORMATION)

@@ -63,11 +63,13 @@ SUBJECTS: dict[str, Subject] = {
 
 SETTINGS: dict[str, tuple[str, ...]] = {
     "default": (),
-    "none": ("--strategy", "none"),
-    "adaptive": ("--strategy", "adaptive"),
+    **{name: ("--strategy", name) for name in ("none", "adaptive", "absolute", "mcmc", "budget", "error")},
     "linear": ("--loss-space", "linear"),
-    "encoded": ("--loss-space", "encoded"),
+    "draft": ("--preset", "draft"),
+    "high": ("--preset", "high"),
     "steps1000": ("--steps", "1000"),
     "steps4000": ("--steps", "4000"),
+    "start5k": ("--start-splats", "5000"),
+    "start50k": ("--start-splats", "50000"),
 }
 """Name to options of ``splat-engine train``; what they leave out is the engine's default."""
