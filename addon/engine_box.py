@@ -64,8 +64,8 @@ def _draw_offer(layout: Any, width: int, missing: str) -> None:
             draw_text(layout, "Blender may not go online.", width, "INTERNET_OFFLINE")
             layout.operator("screen.userpref_show", text="Open Network Preferences").section = "SYSTEM"
         download, disk = (size / 1e9 for size in (plan.size.download_bytes, plan.size.disk_bytes))
-        size = f"About {download:.1f} GB to download, {disk:.1f} GB on the disk, in {plan.place.root}"
-        draw_text(layout, size, width)
+        draw_text(layout, f"About {download:.1f} GB to download, {disk:.1f} GB on the disk:", width)
+        layout.label(text=_shortened(str(plan.place.root), width))
     chosen = preferences.own()
     if chosen is not None:
         layout.label(text="Or use a Python that has PyTorch:")
@@ -77,3 +77,8 @@ def _draw_facts(layout: Any, facts: dict[str, Any]) -> None:
     for name in SHOWN_FACTS:
         if name in facts:
             box.label(text=f"{name[:1].upper()}{name[1:]}: {facts[name]}")
+
+
+def _shortened(path: str, width: int) -> str:
+    """Returns a path that fits a line: its end, where it is too long."""
+    return path if len(path) <= width else f"...{path[3 - width :]}"

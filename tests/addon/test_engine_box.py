@@ -56,8 +56,11 @@ def test_the_engine_is_offered_in_one_line(own):
     layout = draw(panels.SPLATFIT_PT_engine)
     assert layout.operators() == ["splatfit.set_up_engine"]
     assert layout.texts()[0] == "The engine is not set up yet."
-    text = "".join(layout.texts()).replace(" ", "")
-    assert "0.3GBtodownload,1.3GBonthedisk" in text and str(own.root).replace(" ", "") in text
+    assert "About 0.3 GB to download, 1.3 GB on the disk:" in " ".join(layout.texts())
+    assert layout.texts()[-1].startswith("...") and str(own.root).endswith(layout.texts()[-1][3:])
+    in_preferences = FakeLayout()
+    registration._draw_engine(in_preferences)
+    assert str(own.root)[-80:] in in_preferences.texts()[-1]
 
 
 def test_offline_is_said_with_the_way_to_the_preferences(own, monkeypatch):
