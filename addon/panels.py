@@ -62,6 +62,7 @@ class SPLATFIT_PT_engine(_Sidebar, bpy.types.Panel):
     def draw(self, context: Any) -> None:
         """Draws it."""
         engine_box.draw(self.layout, line_characters(context))
+        engine_box.draw_choice(self.layout)
 
 
 class SPLATFIT_PT_files(_Sidebar, bpy.types.Panel):

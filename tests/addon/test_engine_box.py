@@ -56,7 +56,7 @@ def test_the_engine_is_offered_in_one_line(own):
     layout = draw(panels.SPLATFIT_PT_engine)
     assert layout.operators() == ["splatfit.set_up_engine"]
     assert layout.texts()[0] == "The engine is not set up yet."
-    assert "About 0.3 GB to download, 1.3 GB on the disk:" in " ".join(layout.texts())
+    assert {"0.3 GB to download", "1.3 GB on the disk, in"} <= set(layout.texts())
     assert layout.texts()[-1].startswith("...") and str(own.root).endswith(layout.texts()[-1][3:])
     in_preferences = FakeLayout()
     registration._draw_engine(in_preferences)
@@ -95,7 +95,7 @@ def test_cancelled_and_finished(own, monkeypatch):
     engine_job(own, is_over=True, facts={"torch": "2.13.0", "device": "cpu"})
     monkeypatch.setattr(engine_jobs, "missing", lambda: "")
     layout = draw(panels.SPLATFIT_PT_engine)
-    assert {"Torch: 2.13.0", "Device: cpu"} <= set(layout.texts())
+    assert {"The engine works.", "Torch: 2.13.0", "Device: cpu"} <= set(layout.texts())
     assert layout.operators() == ["splatfit.check_engine"]
 
 
@@ -110,6 +110,7 @@ def test_status_of_the_place_in_words(own):
     own.cache.mkdir(parents=True)
     engine_jobs.look_again()
     assert engine_jobs.missing() == "The engine's set-up is not finished."
+    assert "Go On with the Set-Up" in draw(panels.SPLATFIT_PT_engine).texts()
     own.python.parent.mkdir(parents=True)
     own.python.touch()
     own.stamp.write_text('{"wheel_sha256": "of another"}')

@@ -108,6 +108,7 @@ def run_scenario(
     shutil.copyfile(archive, inside / archive.name)
     shutil.copyfile(HERE / "window.py", inside / "window.py")
     shutil.copyfile(HERE / "scenarios" / f"{name}.py", inside / "scenario.py")
+    shutil.copyfile(ROOT / "tests" / "addon" / "fake_uv.py", inside / "fake_uv.py")
     (inside / "task.json").write_text(json.dumps({"archive": str(INSIDE / archive.name)}), encoding="utf-8")
     since_s = time.monotonic()
     log = out / "blender.log"

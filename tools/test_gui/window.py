@@ -8,6 +8,7 @@ Data Path"), so no position is written down anywhere.
 
 from __future__ import annotations
 
+import faulthandler
 import importlib.util
 import json
 import os
@@ -24,6 +25,7 @@ MODULE = "bl_ext.user_default.splatfit"
 _ROUND_S = 0.05
 _SETTLED_ROUNDS = 4
 """Rounds after which Blender has taken an event and drawn its result, under llvmpipe."""
+_HANG_S = 60
 _ROW_PX = 11
 """Step of the search for a button: about half of a row."""
 
@@ -201,6 +203,7 @@ def main() -> None:
     steps = scenario_steps(window)
 
     def go_on() -> float:
+        faulthandler.dump_traceback_later(_HANG_S)  # into the log, should Blender not come back
         try:
             next(steps)
         except StopIteration:
