@@ -159,13 +159,18 @@ def test_one_at_a_time(own):
     assert engine_jobs.current().runner.is_cancelled()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="the stand-in for uv is a script with a #! line")
-def test_set_up_and_check_by_their_operators(own, monkeypatch, tmp_path):
-    """In background the operators wait for the end: from nothing to an engine that was checked, and one that fails."""
-    (own.root).mkdir()
+def put_uv(own) -> None:
+    """Puts the stand-in for uv where a download would have put uv."""
+    own.root.mkdir()
     uv = own.root / f"uv-{plan.UV_VERSION}"
     uv.write_text(FAKE.read_text(encoding="utf-8"), encoding="utf-8")
     uv.chmod(0o755)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the stand-in for uv is a script with a #! line")
+def test_set_up_and_check_by_their_operators(own, monkeypatch, tmp_path):
+    """In background the operators wait for the end: from nothing to an engine that was checked, and one that fails."""
+    put_uv(own)
     assert bpy.ops.splatfit.set_up_engine() == {"FINISHED"}
     assert engine_jobs.missing() == "" and engine_jobs.current().facts["device"] == "cpu"
     calls = [json.loads(line)["arguments"][0] for line in (own.root / "calls.jsonl").read_text().splitlines()]
@@ -176,3 +181,18 @@ def test_set_up_and_check_by_their_operators(own, monkeypatch, tmp_path):
     monkeypatch.setenv("FAKE_UV", "doctor:error: The fit of one second does not learn")
     with pytest.raises(RuntimeError, match="does not learn"):
         bpy.ops.splatfit.check_engine()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the stand-in for uv is a script with a #! line")
+def test_the_end_of_the_extension_ends_the_setup(own, monkeypatch):
+    """Blender disables its add-ons when it quits: uv does not outlive it, and nothing passes for whole."""
+    put_uv(own)
+    monkeypatch.setenv("FAKE_UV", "install:hang")
+    job = jobs.setup_job(engine_jobs.make_plan())
+    engine_jobs.begin(job)
+    while "hanging" not in (own.log.read_text() if own.log.is_file() else ""):
+        assert job.wait_for_news(0.05), job.error
+    registration.unregister()
+    assert job.is_over and job.is_cancelled and engine_jobs.current() is None
+    registration.register()
+    assert engine_jobs.missing() == "The engine's set-up is not finished."
