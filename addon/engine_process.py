@@ -41,7 +41,7 @@ _CLOSE_TIMEOUT_S = 20.0
 _LOG_LINES = 8
 _RESULT_REASONS = ("done", "plateau", "stopped")
 """Endings after which there is a result; after the others there is a checkpoint."""
-_INSTALL_HINT = "Run `make setup` in the Splatfit repository, or choose another Python in the preferences."
+_INSTALL_HINT = "Press Set Up the Engine in Splatfit's preferences, or choose another Python there; in a checkout run `make setup`."
 
 _PROBE = """
 import json, sys
@@ -111,8 +111,8 @@ def find_python(preference: str = "", environment: Mapping[str, str] = os.enviro
             return python
     raise UserError(
         "The splat engine has no Python yet.",
-        f"Choose one with torch in the add-on's preferences, set {PYTHON_VARIABLE}, or run `make setup` in the "
-        "Splatfit repository.",
+        "Press Set Up the Engine in Splatfit's panel or preferences, or choose a Python with torch there (or by "
+        f"{PYTHON_VARIABLE}); in a checkout run `make setup`.",
     )
 
 
@@ -150,7 +150,7 @@ def check_python(python: Path, *, timeout_s: float = _PROBE_TIMEOUT_S) -> Engine
     if "torch" not in found:
         raise UserError(
             f"The engine's Python {python} has no torch.",
-            f"Install it: {python} -m pip install torch. Or run `make setup` in the Splatfit repository.",
+            f"Install it: {python} -m pip install torch. Or press Set Up the Engine in Splatfit's preferences.",
         )
     if _numbers(found["torch"]) < TORCH_MIN:
         raise UserError(

@@ -523,8 +523,9 @@ def _doctor(options: argparse.Namespace) -> int:
     from splat_engine.doctor import examine
 
     facts = {"version": program_version(), "python": sys.executable}
-    facts |= {"device": str(_start_device())}
-    facts |= examine()
+    place = _start_device("auto")
+    facts |= {"device": str(place)}
+    facts |= examine(place.memory_bytes())
     if options.json:
         report.say_json(facts)
     else:

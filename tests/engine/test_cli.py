@@ -535,6 +535,8 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["torch"] and facts["instruction set"] and facts["threads"] >= 1
+    if Path("/proc/meminfo").is_file():
+        assert re.fullmatch(r"[\d.]+ [KMG]iB of [\d.]+ [KMG]iB free", facts["memory"])
     assert facts["CUDA of torch"] and facts["CUDA kernels"] and facts["NVIDIA driver"]
     first, last = re.findall(r"[\d.]+ to [\d.]+ dB", facts["fit of one second"])[0].split(" to ")
     assert float(last.split()[0]) > float(first) + 1
