@@ -104,7 +104,7 @@ class Trainer:
         )
         learned = SomeViews(images, [number for number in range(len(images)) if number not in self._aside])
         self._strategy = make_strategy(fit.strategy, settings.densify, replace(around, images=learned))
-        self._tidy = Tidy(settings.tidy, around, int(settings.densify.stop_share * fit.steps))
+        self._tidy = Tidy(settings.tidy, around)
         self._generator = torch.Generator().manual_seed(fit.seed)
         self._order: tuple[tuple[int, int], list[int]] = ((0, 0), [])
         self._guards = self.formation.is_linear and fit.min_sigma_px > 0
