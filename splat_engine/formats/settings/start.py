@@ -18,7 +18,7 @@ class StartSettings:
         "else random.",
     )
     start_splats: int = setting(
-        20000,
+        50000,
         "Start Splats",
         "Number of splats that are laid on the surfaces that the views show.",
         minimum=1,
