@@ -10,8 +10,8 @@ export PYTHONPATH := $(CURDIR)
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-engine demo demo-short test test-sanitizers check format wheel wheels extension extensions \
-	test-wheels test-viewer bench clean
+.PHONY: help setup setup-engine demo demo-short test test-gui test-sanitizers check format wheel wheels extension \
+	extensions test-wheels test-viewer bench clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ demo-short: setup ## the same with few views and steps: out/demo-short (about a 
 
 test: setup ## run every test: engine, both Blenders, end to end. One of them: make test ARGS="engine -k ply"
 	@$(PYTHON) tools/run_tests.py $(ARGS)
+
+test-gui: setup-engine ## the built zip in a real window, with pictures: out/test-gui (root, Debian). One scenario: ARGS=panel
+	$(ENGINE) -m tools.test_gui.command $(ARGS)
 
 test-sanitizers: setup-engine ## the kernels' tests under address, undefined-behaviour and thread sanitizers (g++, Linux)
 	@$(PYTHON) tools/test_sanitizers $(ARGS)

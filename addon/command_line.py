@@ -8,16 +8,16 @@ from typing import Any
 
 from splat_engine.formats.settings import (
     CaptureSettings,
-    DensifySettings,
     FitSettings,
-    OptimizerSettings,
     RunSettings,
     add_arguments,
+    add_run_arguments,
+    capture_with_preset,
     declarations,
     from_arguments,
+    run_with_arguments,
 )
 
-from .engine_process import OPTION_PREFIXES
 from .version import version
 
 _CAPTURE_PREFIX = "capture"
@@ -66,9 +66,7 @@ def _add_settings(parser: Any, *, fit: bool) -> None:
     bare = set(declarations(CaptureSettings)) - shared
     add_arguments(parser, CaptureSettings, prefix="capture", bare=bare)
     if fit:
-        add_arguments(parser, FitSettings, prefix=OPTION_PREFIXES["fit"])
-        add_arguments(parser, OptimizerSettings, prefix=OPTION_PREFIXES["optimizer"])
-        add_arguments(parser, DensifySettings, prefix=OPTION_PREFIXES["densify"])
+        add_run_arguments(parser)
 
 
 def _add_fit(commands: Any) -> None:
@@ -86,19 +84,24 @@ def _add_fit(commands: Any) -> None:
     parser.add_argument(
         "--hide-originals", action="store_true", help="hide the objects that the splats replace"
     )
+    _add_engine(parser)
+    _add_settings(parser, fit=True)
+
+
+def _add_engine(parser: Any) -> None:
     parser.add_argument(
         "--engine-python",
         default="",
         metavar="PATH",
         help="Python with torch; default: $SPLATFIT_ENGINE_PYTHON, else the checkout's",
     )
-    _add_settings(parser, fit=True)
 
 
 def _add_capture(commands: Any) -> None:
     parser = _add(commands, "capture", "Render a scene's views, for this engine or another trainer.")
     _add_blend(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the views")
+    _add_engine(parser)
     _add_settings(parser, fit=False)
 
 
@@ -134,7 +137,9 @@ def capture_settings(options: argparse.Namespace) -> CaptureSettings:
     Raises:
         UserError: A value is outside its limits.
     """
-    return from_arguments(CaptureSettings, options, prefix=_CAPTURE_PREFIX)
+    preset = run_with_arguments(RunSettings(), options).fit.preset
+    base = capture_with_preset(CaptureSettings(), preset)
+    return from_arguments(CaptureSettings, options, prefix=_CAPTURE_PREFIX, base=base)
 
 
 def run_settings(options: argparse.Namespace) -> RunSettings:
@@ -143,8 +148,4 @@ def run_settings(options: argparse.Namespace) -> RunSettings:
     Raises:
         UserError: A value is outside its limits.
     """
-    return RunSettings(
-        fit=from_arguments(FitSettings, options, prefix=OPTION_PREFIXES["fit"]),
-        optimizer=from_arguments(OptimizerSettings, options, prefix=OPTION_PREFIXES["optimizer"]),
-        densify=from_arguments(DensifySettings, options, prefix=OPTION_PREFIXES["densify"]),
-    )
+    return run_with_arguments(RunSettings(), options)

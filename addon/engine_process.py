@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,19 +25,23 @@ from splat_engine.formats import events
 from splat_engine.formats.errors import FormatError, UserError
 from splat_engine.formats.files import write_failure
 from splat_engine.formats.run import RunDirectory
-from splat_engine.formats.settings import RunSettings, declarations, option_name
+from splat_engine.formats.settings import (
+    RUN_PREFIXES,
+    RunSettings,
+    declarations,
+    option_name,
+    run_with_preset,
+)
 
 PYTHON_VARIABLE = "SPLATFIT_ENGINE_PYTHON"
-OPTION_PREFIXES = {"fit": "", "optimizer": "lr", "densify": "densify"}
-"""Group of RunSettings to the prefix of its options, as ``splat-engine train`` spells them."""
 PYTHON_MIN = (3, 10)
 TORCH_MIN = (2, 6)
 _PROBE_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 20.0
 _LOG_LINES = 8
-_RESULT_REASONS = ("done", "stopped")
+_RESULT_REASONS = ("done", "plateau", "stopped")
 """Endings after which there is a result; after the others there is a checkpoint."""
-_INSTALL_HINT = "Run `make setup` in the Splatfit repository, or choose another Python in the preferences."
+_INSTALL_HINT = "Press Set Up the Engine in Splatfit's preferences, or choose another Python there; in a checkout run `make setup`."
 
 _PROBE = """
 import json, sys
@@ -107,8 +111,8 @@ def find_python(preference: str = "", environment: Mapping[str, str] = os.enviro
             return python
     raise UserError(
         "The splat engine has no Python yet.",
-        f"Choose one with torch in the add-on's preferences, set {PYTHON_VARIABLE}, or run `make setup` in the "
-        "Splatfit repository.",
+        "Press Set Up the Engine in Splatfit's panel or preferences, or choose a Python with torch there (or by "
+        f"{PYTHON_VARIABLE}); in a checkout run `make setup`.",
     )
 
 
@@ -146,7 +150,7 @@ def check_python(python: Path, *, timeout_s: float = _PROBE_TIMEOUT_S) -> Engine
     if "torch" not in found:
         raise UserError(
             f"The engine's Python {python} has no torch.",
-            f"Install it: {python} -m pip install torch. Or run `make setup` in the Splatfit repository.",
+            f"Install it: {python} -m pip install torch. Or press Set Up the Engine in Splatfit's preferences.",
         )
     if _numbers(found["torch"]) < TORCH_MIN:
         raise UserError(
@@ -173,18 +177,29 @@ def train_command(
     command = [str(python), "-m", "splat_engine", "train", str(capture), "--out", str(run.root)]
     command += ["--commands", "--progress", "json"]
     command += ["--resume"] if resume else []
-    for name, prefix in OPTION_PREFIXES.items():
-        command += setting_options(getattr(settings, name), prefix)
+    base = run_with_preset(RunSettings(), settings.fit.preset)
+    base = replace(base, fit=replace(base.fit, preset=RunSettings().fit.preset))
+    for name, prefix in RUN_PREFIXES.items():
+        command += setting_options(getattr(settings, name), getattr(base, name), prefix)
     return command
 
 
-def setting_options(settings: Any, prefix: str = "") -> list[str]:
-    """Returns the options for those settings of a group that are not at their default."""
+def propose_command(
+    python: Path, capture: Path, run: RunDirectory, candidates: Path, count: int, seed: int = 0
+) -> list[str]:
+    """Returns the command line that chooses the next views of a capture."""
+    command = [str(python), "-m", "splat_engine", "propose", str(capture), "--out", str(run.root)]
+    command += ["--candidates", str(candidates), "--count", str(count), "--seed", str(seed)]
+    return [*command, "--commands", "--progress", "json"]
+
+
+def setting_options(settings: Any, base: Any, prefix: str = "") -> list[str]:
+    """Returns the options for those settings of a group that are not as in ``base``, another of its class."""
     options: list[str] = []
-    for name, (kind, default, _) in declarations(type(settings)).items():
+    for name, (kind, _, _) in declarations(type(settings)).items():
         value = getattr(settings, name)
         option = option_name(name, prefix)
-        if value == default:
+        if value == getattr(base, name):
             continue
         if kind is bool:
             options.append(option if value else f"--no-{option[2:]}")

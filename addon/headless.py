@@ -22,7 +22,7 @@ from splat_engine.formats.errors import UserError
 from splat_engine.formats.files import write_json
 from splat_engine.formats.splat_ply import write_splat_ply
 
-from . import blend_file, blender_render, command_line, scene, workflow
+from . import blend_file, blender_render, command_line, engine_jobs, scene, workflow
 from .session import Session, State
 
 EXIT_OK, EXIT_USER, EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
@@ -72,7 +72,7 @@ def _fit(options: argparse.Namespace) -> Result:
         run_directory=options.run or folder / "run",
         capture=command_line.capture_settings(options),
         run=command_line.run_settings(options),
-        engine_python=options.engine_python,
+        engine_python=options.engine_python or engine_jobs.chosen_python(),
         resume=options.resume,
         use_capture=options.use_capture,
     )
@@ -107,6 +107,7 @@ def _capture(options: argparse.Namespace) -> Result:
         capture_directory=options.out,
         run_directory=options.out,
         capture=command_line.capture_settings(options),
+        engine_python=options.engine_python,
     )
     session = workflow.capture_session(request)
     follow(session)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
 import bpy
 
-from splat_engine.formats.settings import declarations
+from splat_engine.formats.settings import RUN_PREFIXES, declarations
 
-from . import properties, running, scene
+from . import engine_box, engine_jobs, properties, running, scene
+from .layouts import draw_text, line_characters
 from .session import State
 
 _MAIN_SETTINGS = (("capture", ("rig", "views", "resolution", "samples")), ("fit", ("steps", "max_splats")))
-_LINE_CHARACTERS = 30
-"""Where there is no region to measure."""
-_CHARACTER_PX, _BORDER_PX = 7.0, 70
-"""Of the interface's font and of panel, box and icon, at a scale of 1."""
 
 
 class _Sidebar:
@@ -48,7 +44,25 @@ class SPLATFIT_PT_main(_Sidebar, bpy.types.Panel):
         buttons.operator("splatfit.fit", icon="PLAY")
         buttons.operator("splatfit.capture", icon="RENDER_STILL")
         if job is not None:
-            _draw_ending(self.layout, job, _line_characters(context))
+            _draw_ending(self.layout, job, line_characters(context))
+
+
+class SPLATFIT_PT_engine(_Sidebar, bpy.types.Panel):
+    """What the engine lacks and how to get it; out of the way when it lacks nothing."""
+
+    bl_label = "Splat Engine"
+    bl_idname = "SPLATFIT_PT_engine"
+    bl_order = -1
+
+    @classmethod
+    def poll(cls, context: Any) -> bool:
+        """Only where there is something to do, to see or to have seen."""
+        return engine_jobs.current() is not None or bool(engine_jobs.missing())
+
+    def draw(self, context: Any) -> None:
+        """Draws it."""
+        engine_box.draw(self.layout, line_characters(context))
+        engine_box.draw_choice(self.layout)
 
 
 class SPLATFIT_PT_files(_Sidebar, bpy.types.Panel):
@@ -64,7 +78,7 @@ class SPLATFIT_PT_files(_Sidebar, bpy.types.Panel):
         buttons.operator("splatfit.import_ply", icon="IMPORT")
         buttons.operator("splatfit.export_ply", icon="EXPORT")
         if scene.is_splat_object(context.object):
-            _draw_origin(self.layout, context.object, _line_characters(context))
+            _draw_origin(self.layout, context.object, line_characters(context))
 
 
 class _SettingsPanel(_Sidebar):
@@ -102,7 +116,7 @@ class SPLATFIT_PT_fit(_SettingsPanel, bpy.types.Panel):
 
     bl_label = "Fit Settings"
     bl_idname = "SPLATFIT_PT_fit"
-    groups = ("fit", "optimizer", "densify")
+    groups = tuple(RUN_PREFIXES)
     directory = "run_directory"
 
 
@@ -131,8 +145,8 @@ def _draw_ending(layout: Any, job: running.Running, width: int) -> None:
     box = layout.box()
     if session.error is not None:
         box.alert = True
-        _draw_text(box, session.error.headline, width, "ERROR")
-        _draw_text(box, session.error.hint, width)
+        draw_text(box, session.error.headline, width, "ERROR")
+        draw_text(box, session.error.hint, width)
         return
     if session.state is State.CANCELLED:
         box.label(text="Cancelled", icon="CANCEL")
@@ -143,7 +157,7 @@ def _draw_ending(layout: Any, job: running.Running, width: int) -> None:
     for name, seconds in report.seconds.items():
         box.label(text=f"{name.title()}: {_duration(seconds)}")
     for note in (*report.warnings, *job.notes):
-        _draw_text(box, note, width, "ERROR")
+        draw_text(box, note, width, "ERROR")
 
 
 def _draw_origin(layout: Any, object: Any, width: int) -> None:
@@ -151,25 +165,9 @@ def _draw_origin(layout: Any, object: Any, width: int) -> None:
     box = layout.box()
     box.label(text=object.name, icon="POINTCLOUD_DATA")
     if made.run:
-        _draw_text(box, f"From {made.run}", width)
+        draw_text(box, f"From {made.run}", width)
     if made.psnr_db is not None:
         box.label(text=f"{made.psnr_db:.1f} dB on held-out views")
-
-
-def _line_characters(context: Any) -> int:
-    """Returns how many characters a line of the sidebar holds."""
-    if context.region is None:
-        return _LINE_CHARACTERS
-    width = context.region.width / context.preferences.system.ui_scale
-    return max(12, int((width - _BORDER_PX) / _CHARACTER_PX))
-
-
-def _draw_text(layout: Any, text: str, width: int, icon: str = "NONE") -> None:
-    """Draws a text over as many lines as it needs; a label is one line."""
-    column = layout.column(align=True)
-    lines = [line for part in text.splitlines() for line in textwrap.wrap(part, width)]
-    for number, line in enumerate(lines):
-        column.label(text=line, icon=icon if number == 0 else "BLANK1" if icon != "NONE" else "NONE")
 
 
 def _duration(seconds: float) -> str:
@@ -177,4 +175,4 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-CLASSES = (SPLATFIT_PT_main, SPLATFIT_PT_files, SPLATFIT_PT_capture, SPLATFIT_PT_fit)
+CLASSES = (SPLATFIT_PT_engine, SPLATFIT_PT_main, SPLATFIT_PT_files, SPLATFIT_PT_capture, SPLATFIT_PT_fit)

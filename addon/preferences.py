@@ -1,7 +1,8 @@
-"""The add-on's preferences: where the engine's Python is."""
+"""The add-on's preferences: where the engine's Python is, and where its packages may come from."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import bpy
@@ -10,32 +11,56 @@ PACKAGE = __package__ or ""
 """The add-on's module name: ``addon`` in a checkout, ``bl_ext.REPOSITORY.splatfit`` where it is installed."""
 
 
-def make_class() -> Any:
-    """Returns the class to register."""
+def make_class(draw_engine: Callable[[Any], None]) -> Any:
+    """Returns the class to register.
+
+    Args:
+        draw_engine: Draws into a layout what there is to say about the engine.
+    """
+
+    def draw(self: Any, context: bpy.types.Context) -> None:
+        column = self.layout.column()
+        draw_engine(column)
+        column.prop(self, "engine_python")
+        column.prop(self, "wheel_folder")
+
     preferences: Any = type(
         "SPLATFIT_AP_preferences",
         (bpy.types.AddonPreferences,),
-        {"__doc__": "Preferences of Splatfit.", "bl_idname": PACKAGE, "draw": _draw},
+        {"__doc__": "Preferences of Splatfit.", "bl_idname": PACKAGE, "draw": draw},
     )
     preferences.__annotations__ = {
         "engine_python": bpy.props.StringProperty(
             name="Engine Python",
-            description="Python with torch and splat-engine; empty: $SPLATFIT_ENGINE_PYTHON, else a checkout's own",
+            description="A Python of your own with torch and splat-engine. Empty: $SPLATFIT_ENGINE_PYTHON, else the "
+            "one that Set Up the Engine makes, else a checkout's",
             subtype="FILE_PATH",
             default="",
-        )
+        ),
+        "wheel_folder": bpy.props.StringProperty(
+            name="Package Folder",
+            description="Folder with downloaded Python packages, for machines that may not or cannot go online. "
+            "Empty: the engine is set up from the network",
+            subtype="DIR_PATH",
+            default="",
+        ),
     }
     return preferences
 
 
-def _draw(self: Any, context: bpy.types.Context) -> None:
-    column = self.layout.column()
-    column.prop(self, "engine_python")
-    column.operator("splatfit.check_engine", icon="CHECKMARK")
+def own() -> Any:
+    """Returns the add-on's preferences; None where it is not enabled as an add-on."""
+    addon = bpy.context.preferences.addons.get(PACKAGE)  # type: ignore[union-attr]
+    return None if addon is None else addon.preferences
+
+
+def wheel_folder() -> str:
+    """Returns the folder of downloaded packages; "" for none."""
+    chosen = getattr(own(), "wheel_folder", "")
+    return bpy.path.abspath(chosen) if chosen else ""
 
 
 def engine_python() -> str:
     """Returns the engine's Python as the preferences name it; "" if they do not, or the add-on is not enabled."""
-    addon = bpy.context.preferences.addons.get(PACKAGE)  # type: ignore[union-attr]
-    chosen = getattr(addon.preferences, "engine_python", "") if addon is not None else ""
+    chosen = getattr(own(), "engine_python", "")
     return bpy.path.abspath(chosen) if chosen else ""

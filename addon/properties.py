@@ -10,20 +10,14 @@ import bpy
 from splat_engine.formats.settings import (
     CaptureSettings,
     Declaration,
-    DensifySettings,
-    FitSettings,
-    OptimizerSettings,
     RunSettings,
     declarations,
     from_dict,
+    preset_values,
+    run_groups,
 )
 
-GROUPS: dict[str, type] = {
-    "capture": CaptureSettings,
-    "fit": FitSettings,
-    "optimizer": OptimizerSettings,
-    "densify": DensifySettings,
-}
+GROUPS: dict[str, type] = {"capture": CaptureSettings, **run_groups()}
 """Name of the pointer in ``scene.splatfit`` to the settings class behind it."""
 _INT_LIMIT = 2**31 - 1
 _FLOAT32_DIGITS = 7
@@ -40,6 +34,8 @@ def property_of(name: str, kind: Any, default: Any, declared: Declaration) -> An
         declared: What is said of it.
     """
     texts = {"name": declared.label, "description": _description(declared), "default": default}
+    if name == "preset":
+        texts["update"] = _take_preset
     if declared.choices:
         items = [(choice, choice.replace("_", " ").title(), "") for choice in declared.choices]
         return bpy.props.EnumProperty(items=items, **texts)
@@ -66,6 +62,14 @@ def _description(declared: Declaration) -> str:
 def _decimals(default: float) -> int:
     """Two digits behind the first that is not zero; Blender shows six at most."""
     return 2 if default == 0 or abs(default) >= 0.1 else min(6, 2 - math.floor(math.log10(abs(default))))
+
+
+def _take_preset(group: Any, context: Any) -> None:
+    """Sets what the chosen preset is about; called by Blender."""
+    chosen = group.id_data.splatfit
+    for name, values in preset_values(group.preset).items():
+        for item, value in values.items():
+            setattr(getattr(chosen, name), item, value)
 
 
 def _group_class(name: str, settings: type) -> Any:
@@ -117,6 +121,7 @@ def run_settings(scene: Any) -> RunSettings:
     Raises:
         UserError: A value is outside its limits.
     """
-    names = ("fit", "optimizer", "densify")
-    values = {name: group_values(getattr(scene.splatfit, name), GROUPS[name]) for name in names}
+    values = {
+        name: group_values(getattr(scene.splatfit, name), group) for name, group in run_groups().items()
+    }
     return from_dict(RunSettings, values, where="The fit's settings")

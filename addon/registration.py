@@ -6,11 +6,13 @@ from typing import Any
 
 import bpy
 
-from . import headless, panels, preferences, properties, running
+from . import engine_box, engine_jobs, headless, panels, preferences, properties, running
 from .operators import engine, files, fitting, words
 
 _registered: list[Any] = []
 _cli_handle: Any = None
+_PREFERENCES_CHARACTERS = 90
+"""Of a line in the preferences' window."""
 
 
 def register() -> None:
@@ -19,7 +21,7 @@ def register() -> None:
     groups = properties.make_classes()
     operators = (*fitting.CLASSES, *files.CLASSES, *engine.CLASSES, *words.CLASSES)
     try:
-        for item in (*groups, preferences.make_class(), *operators, *panels.CLASSES):
+        for item in (*groups, preferences.make_class(_draw_engine), *operators, *panels.CLASSES):
             bpy.utils.register_class(item)
             _registered.append(item)
         bpy.types.Scene.splatfit = bpy.props.PointerProperty(type=groups[-1])  # type: ignore[attr-defined]
@@ -35,6 +37,7 @@ def unregister() -> None:
     """Ends what is running and takes away what was registered."""
     global _cli_handle
     running.forget()
+    engine_jobs.forget()
     if _cli_handle is not None:
         headless.unregister(_cli_handle)
         _cli_handle = None
@@ -44,6 +47,10 @@ def unregister() -> None:
         del bpy.types.Scene.splatfit
     while _registered:
         bpy.utils.unregister_class(_registered.pop())
+
+
+def _draw_engine(layout: Any) -> None:
+    engine_box.draw(layout, _PREFERENCES_CHARACTERS)
 
 
 def _menus() -> tuple[tuple[Any, Any], ...]:

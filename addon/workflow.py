@@ -17,7 +17,9 @@ from splat_engine.formats.splat_ply import read_splat_ply
 from splat_engine.formats.splats import Splats
 
 from . import engine_process
-from .capture.capture import capture_steps
+from .adviser import EngineAdviser
+from .capture.adaptive import adaptive_steps, unsuitable
+from .capture.capture import CaptureSteps, capture_steps
 from .scene import Added, Provenance, add_splats, get_provenance, is_splat_object, replace_splats
 from .session import Session
 
@@ -95,11 +97,31 @@ def fit_session(request: FitRequest) -> Session:
 
 
 def capture_session(request: FitRequest) -> Session:
-    """Returns a session, not yet started, that captures and does not fit."""
+    """Returns a session, not yet started, that captures and does not fit.
+
+    Raises:
+        UserError: The capture is adaptive, and the engine cannot run.
+    """
+    if _is_adaptive(request.capture):
+        engine_process.check_python(engine_process.find_python(request.engine_python))
     warnings: list[str] = []
     session = Session(RunDirectory(request.run_directory), None, _capture_steps(request, warnings))
     session.report.warnings = warnings
     return session
+
+
+def _is_adaptive(settings: CaptureSettings) -> bool:
+    return settings.adaptive and not unsuitable(settings)
+
+
+def _steps_of(request: FitRequest) -> CaptureSteps:
+    """Returns the steps of a capture with a fixed rig, or of one whose views the engine chooses."""
+    settings = request.capture
+    if not _is_adaptive(settings):
+        return capture_steps(request.scene, settings, request.capture_directory)
+    python = engine_process.find_python(request.engine_python)
+    adviser = EngineAdviser(python, settings.seed)
+    return adaptive_steps(request.scene, settings, request.capture_directory, adviser)
 
 
 def _capture_steps(request: FitRequest, warnings: list[str]) -> Iterator[tuple[int, int]]:
@@ -110,7 +132,9 @@ def _capture_steps(request: FitRequest, warnings: list[str]) -> Iterator[tuple[i
     earlier = [item for item in results_of(request.scene, request.run_directory) if not item.hide_render]
     for item in earlier:
         item.hide_render = True
-    steps = capture_steps(request.scene, request.capture, request.capture_directory)
+    if request.capture.adaptive and unsuitable(request.capture):
+        warnings.append(unsuitable(request.capture))
+    steps = _steps_of(request)
     try:
         while True:
             state = next(steps)

@@ -1,4 +1,4 @@
-"""The command ``splat-engine``: train, render, eval, info, doctor, fit-image.
+"""The command ``splat-engine``: train, propose, render, eval, info, doctor, fit-image.
 
 Exit codes: 0 done; 1 something the user can mend (said in words on stderr); 2 a wrong command line; 3 a failure of
 ours; 130 interrupted, with a checkpoint to resume from.
@@ -26,19 +26,19 @@ from splat_engine import report
 from splat_engine.formats.capture import Capture, View, read_capture
 from splat_engine.formats.conventions import FORMATIONS, Formation
 from splat_engine.formats.errors import UserError
-from splat_engine.formats.events import Failed
+from splat_engine.formats.events import Event, Failed, Finished
 from splat_engine.formats.files import read_json, write_failure, write_json
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import (
     RANDOM_START,
-    DensifySettings,
     FitSettings,
     ImageFitSettings,
-    OptimizerSettings,
     RunSettings,
     add_arguments,
+    add_run_arguments,
     from_arguments,
-    from_dict,
+    run_from_dict,
+    run_with_arguments,
 )
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"splat-engine {program_version()}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for add in (_add_train, _add_render, _add_eval, _add_info, _add_doctor, _add_fit_image):
+    for add in (_add_train, _add_propose, _add_render, _add_eval, _add_info, _add_doctor, _add_fit_image):
         add(commands)
     return parser
 
@@ -117,6 +117,17 @@ def _add_train(commands: Any) -> None:
     parser = _add(
         commands, "train", _train, "Fit splats to a capture, or to a nerfstudio or NeRF-synthetic data set."
     )
+    _add_run(parser)
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from RUN/checkpoint.pt with the run's settings"
+    )
+    parser.add_argument(
+        "--settings", type=Path, metavar="FILE", help="settings as JSON, as in RUN/settings.json"
+    )
+    add_run_arguments(parser)
+
+
+def _add_run(parser: Any) -> None:
     parser.add_argument("capture", type=Path, help="folder of the capture, or its transforms.json")
     parser.add_argument(
         "--out",
@@ -124,12 +135,6 @@ def _add_train(commands: Any) -> None:
         required=True,
         metavar="RUN",
         help="folder of the run; an earlier run in it is replaced",
-    )
-    parser.add_argument(
-        "--resume", action="store_true", help="go on from RUN/checkpoint.pt with the run's settings"
-    )
-    parser.add_argument(
-        "--settings", type=Path, metavar="FILE", help="settings as JSON, as in RUN/settings.json"
     )
     parser.add_argument(
         "--commands",
@@ -142,9 +147,26 @@ def _add_train(commands: Any) -> None:
         choices=("json", "bar", "none"),
         help="events as JSON lines on stdout, a progress bar, or neither; default: a bar on a terminal, else json",
     )
-    add_arguments(parser, FitSettings)
-    add_arguments(parser, OptimizerSettings, prefix="lr")
-    add_arguments(parser, DensifySettings, prefix="densify")
+
+
+def _add_propose(commands: Any) -> None:
+    parser = _add(
+        commands,
+        "propose",
+        _propose,
+        "Fit briefly to a capture, and choose the cameras that would teach the fit most.",
+    )
+    _add_run(parser)
+    parser.add_argument(
+        "--candidates",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="cameras to choose from, as transforms.json lists them; files of their pictures are not needed",
+    )
+    parser.add_argument("--count", type=int, required=True, help="how many to choose")
+    parser.add_argument("--steps", type=int, default=400, help="of the brief fit; default: 400")
+    add_arguments(parser, FitSettings, only=("target", "device", "threads", "seed"))
 
 
 def _add_source(parser: Any) -> None:
@@ -213,21 +235,46 @@ def _add_fit_image(commands: Any) -> None:
 
 
 def _train(options: argparse.Namespace) -> int:
+    def work(run: RunDirectory, emit: Callable[[Event], None]) -> Finished:
+        request = _request(options, run)
+        from splat_engine.fit.loop import run_fit
+
+        return run_fit(request, emit, _listening(options))
+
+    return _follow(options, work)
+
+
+def _propose(options: argparse.Namespace) -> int:
+    if options.count < 1 or options.steps < 1:
+        raise UserError("--count and --steps must be 1 or more.", "Ask for at least one view after one step.")
+
+    def work(run: RunDirectory, emit: Callable[[Event], None]) -> Finished:
+        asked = from_arguments(FitSettings, options)
+        place = _start_device(asked.device, asked.threads, logger.info)
+        from splat_engine.fit.loop import FitRequest
+        from splat_engine.fit.proposals import ProposalRequest, brief, propose_views
+
+        fit = FitRequest(
+            options.capture, run.root, brief(asked, options.steps), version=program_version(), place=place
+        )
+        return propose_views(
+            ProposalRequest(fit, options.candidates, options.count), emit, _listening(options)
+        )
+
+    return _follow(options, work)
+
+
+def _follow(
+    options: argparse.Namespace, work: Callable[[RunDirectory, Callable[[Event], None]], Finished]
+) -> int:
+    """Does a run's work with its log and its events; returns the exit code."""
     report.guard_stdout()
     run = RunDirectory.create(options.out)
     _log_to(run.log)
     options.log = run.log
     with report.Reporter(options.progress or report.default_style(), run.events) as reporter:
         try:
-            request = _request(options, run)
-            from splat_engine.fit.commands import CommandQueue
-            from splat_engine.fit.loop import run_fit
-
-            commands = CommandQueue()
-            _catch_signals(commands)
-            if options.commands:
-                commands.listen(sys.stdin.fileno())
-            finished = run_fit(request, reporter.emit, commands)
+            finished = work(run, reporter.emit)
         except UserError as error:
             logger.error(
                 "%s", error, exc_info=error.cause if isinstance(error.cause, BaseException) else None
@@ -253,14 +300,11 @@ def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
     base = RunSettings()
     source = RunDirectory.open(run.root).settings if options.resume else options.settings
     if source is not None:
-        base = from_dict(RunSettings, read_json(source, "settings file"), where=str(source))
-    settings = RunSettings(
-        fit=from_arguments(FitSettings, options, base=base.fit),
-        optimizer=from_arguments(OptimizerSettings, options, prefix="lr", base=base.optimizer),
-        densify=from_arguments(DensifySettings, options, prefix="densify", base=base.densify),
-    )
-    if settings.fit.start not in ("", RANDOM_START):
-        settings = replace(settings, fit=replace(settings.fit, start=str(Path(settings.fit.start).resolve())))
+        base = run_from_dict(read_json(source, "settings file"), where=str(source))
+    settings = run_with_arguments(base, options)
+    if settings.start.start not in ("", RANDOM_START):
+        path = str(Path(settings.start.start).resolve())
+        settings = replace(settings, start=replace(settings.start, start=path))
     notes: list[str] = []
     place = _start_device(settings.fit.device, settings.fit.threads, notes.append)
     with _first_import("splat_engine.fit.loop"):
@@ -345,6 +389,17 @@ def _log_to(path: Path) -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)
+
+
+def _listening(options: argparse.Namespace) -> CommandQueue:
+    """Returns where commands come from: signals, and stdin where it was asked for. After ``_start_device``."""
+    from splat_engine.fit.commands import CommandQueue
+
+    commands = CommandQueue()
+    _catch_signals(commands)
+    if options.commands:
+        commands.listen(sys.stdin.fileno())
+    return commands
 
 
 def _catch_signals(commands: CommandQueue) -> None:
@@ -468,8 +523,9 @@ def _doctor(options: argparse.Namespace) -> int:
     from splat_engine.doctor import examine
 
     facts = {"version": program_version(), "python": sys.executable}
-    facts |= {"device": str(_start_device())}
-    facts |= examine()
+    place = _start_device("auto")
+    facts |= {"device": str(place)}
+    facts |= examine(place.memory_bytes())
     if options.json:
         report.say_json(facts)
     else:

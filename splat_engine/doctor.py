@@ -13,9 +13,11 @@ import torch
 from splat_engine import native
 from splat_engine.fit.drawing import blend, draw, screen_gradients, screen_leaves
 from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.memory import system_bytes, words
 from splat_engine.fit.metrics import psnr_db
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam, Seen
+from splat_engine.fit.schedule import Schedule
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import OptimizerSettings
@@ -27,8 +29,11 @@ GAIN_MIN_DB = 1.0
 """A fit that does not gain this much in a second is broken, however slow the machine."""
 
 
-def examine() -> dict[str, Any]:
+def examine(card_bytes: tuple[int, int] | None = None) -> dict[str, Any]:
     """Returns what was found, as plain values in the order to tell them.
+
+    Args:
+        card_bytes: (free, total) memory of the card that fits would run on; None: the processor's is told.
 
     Raises:
         UserError: The fit does not learn.
@@ -40,7 +45,7 @@ def examine() -> dict[str, Any]:
         "native library": str(native.library_path()),
         "instruction set": native.isa(),
         "threads": native.get_num_threads(),
-        "memory": _memory(),
+        "memory": _memory(card_bytes),
         **describe_cuda(),
         "fit of one second": f"{steps} steps, {first_db:.1f} to {last_db:.1f} dB",
     }
@@ -52,12 +57,14 @@ def examine() -> dict[str, Any]:
     return facts
 
 
-def _memory() -> str:
+def _memory(card_bytes: tuple[int, int] | None) -> str:
+    free, total = card_bytes or system_bytes()
+    if free is not None and total is not None:
+        return f"{words(free)} of {words(total)} free"
     try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return words(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
         return "unknown"
-    return f"{total / 2**30:.1f} GiB"
 
 
 def one_second_fit(seconds: float = SECONDS) -> tuple[int, float, float]:
@@ -71,7 +78,7 @@ def one_second_fit(seconds: float = SECONDS) -> tuple[int, float, float]:
 
     target = draw(_splats(generator).params, viewmat, intrinsics, camera, formation, background=black)
     state = _splats(generator)
-    adam = Adam(OptimizerSettings(sh_dc=0.02), formation, extent=10.0, steps=1000)
+    adam = Adam(OptimizerSettings(sh_dc=0.02), formation, extent=10.0, schedule=Schedule(1000))
     errors: list[float] = []
     end_s = time.monotonic() + seconds
     while time.monotonic() < end_s or len(errors) < 20:

@@ -45,6 +45,7 @@ def checks() -> dict[str, list[str]]:
 CPP_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 # They import the others.
 BENCH_MODULES = ["-m", "tools.bench.command", "-m", "tools.bench.measure", "-m", "tools.gpu.command"]
+BENCH_MODULES += ["-m", "tools.bench.quality.command", "-m", "tools.bench.quality.noise_study"]
 MYPY_OF_TOOLS = ["--explicit-package-bases", "--scripts-are-modules"]
 TYPED_TOOLS = [
     "tools/setup_env.py",

@@ -120,27 +120,15 @@ def compare_scene(
 ) -> dict[str, Any]:
     """Renders the held-out views by engine and Blender, measures them, draws the sheet; returns the metrics."""
     engine, blender = python_of("engine"), python_of("blender")
-    run_stage(
-        "held-out views by the engine",
-        [
-            engine,
-            "-m",
-            "splat_engine",
-            "render",
-            layout.run,
-            "--cameras",
-            layout.capture,
-            "--split",
-            "test",
-            "--exr",
-        ]
-        + ["--out", layout.engine],
-        layout.log,
-    )
+    by_engine: list[str | Path] = [engine, "-m", "splat_engine", "render", layout.run]
+    by_engine += ["--cameras", layout.capture, "--split", "test", "--exr", "--out", layout.engine]
+    run_stage("held-out views by the engine", by_engine, layout.log)
+    by_blender: list[str | Path] = [blender, "-m", "addon", "render", layout.result]
+    by_blender += ["--cameras", layout.capture, "--split", "test", "--samples", str(blender_samples)]
+    by_blender += ["--out", layout.blender, *scene_options(scene)]
     run_stage(
         f"held-out views of the imported splats by Blender (Cycles, {blender_samples} samples)",
-        [blender, "-m", "addon", "render", layout.result, "--cameras", layout.capture, "--split", "test"]
-        + ["--samples", str(blender_samples), "--out", layout.blender, *scene_options(scene)],
+        by_blender,
         layout.log,
     )
     compare = ROOT / "tools" / "compare.py"

@@ -12,6 +12,8 @@
 * ``fingerprint``  has the scene changed since a view was rendered?
 * ``state``        which views are finished
 * ``checks``       what a person should know before trusting a capture
+* ``useful``       which places for a camera are of use
 * ``plan``         cameras, splits and names of all views
 * ``capture``      the job: all of it, stepwise, resumable
+* ``adaptive``     the same in rounds, with views that the engine asks for
 """

@@ -22,6 +22,7 @@ from splat_engine.formats.capture import (
     Capture,
     CaptureInfo,
     View,
+    read_capture,
     write_capture,
 )
 from splat_engine.formats.errors import UserError
@@ -117,8 +118,12 @@ def capture_steps(
     out_dir: str | Path,
     *,
     extra_cameras: Sequence[Camera] = (),
+    held_out_cameras: Sequence[Camera] = (),
 ) -> CaptureSteps:
     """Captures a scene step by step, for a modal operator or a loop: about one view between two yields.
+
+    A capture that is there already gets more views by more ``extra_cameras``: what it has is not rendered again, its held-out
+    views stay, its start points are merged anew, and until the new list is written the old one stands.
 
     The scene stays set aside from the first yield until the generator ends or is closed; close it to cancel, and
     let the user change nothing meanwhile. Arguments and errors as for ``capture_scene``.
@@ -129,7 +134,7 @@ def capture_steps(
     Returns:
         The capture.
     """
-    scene, view_layer = _scene_of(source)
+    scene, view_layer = scene_of(source)
     root = _prepared(Path(out_dir).absolute())
     warnings = scene_warnings(scene)
     view_layer.update()
@@ -142,7 +147,7 @@ def capture_steps(
         warnings.append("The views are denoised: the splats learn what the denoiser smoothed.")
     with Stage(scene, view_layer, options) as stage:
         yield CaptureProgress(0, 0, "Looking at the scene")
-        plan = make_plan(stage, settings, facts, extra_cameras)
+        plan = make_plan(stage, settings, facts, extra_cameras, held_out_cameras)
         warnings += plan.notes
         job = _Job(root, settings, plan, stage, scene_digest)
         if not settings.render:
@@ -155,7 +160,8 @@ def capture_steps(
     return job.finish(init, names, warnings)
 
 
-def _scene_of(source: bpy.types.Context | bpy.types.Scene) -> tuple[bpy.types.Scene, bpy.types.ViewLayer]:
+def scene_of(source: bpy.types.Context | bpy.types.Scene) -> tuple[bpy.types.Scene, bpy.types.ViewLayer]:
+    """Returns the scene and the view layer that are captured."""
     if isinstance(source, bpy.types.Scene):
         active = bpy.context.view_layer
         own = bpy.context.scene == source and active is not None
@@ -227,8 +233,7 @@ class _Job:
         digests = [self._digest(number, view) for number, view in enumerate(views)]
         kept = self._kept(digests)
         done = [number for number in range(len(views)) if number in kept]
-        if len(done) < len(views):
-            self._forget_the_old()
+        self._forget_lists_of({str(view.exr) for n, view in enumerate(views) if n not in kept})
         if done:
             log.info("%d of %d views are kept from an earlier capture", len(done), len(views))
         complete = False
@@ -255,6 +260,9 @@ class _Job:
         held_out = view.split == "test" and self.settings.test_samples
         return self.settings.test_samples if held_out else self.settings.samples
 
+    def _denoise(self, view: View) -> bool:
+        return self.settings.denoise or (view.split == "test" and self.settings.test_denoise)
+
     def _seed(self, number: int) -> int:
         return (self.settings.seed * 1_000_003 + number * 7919) % (2**31 - 1)
 
@@ -265,7 +273,8 @@ class _Job:
             bpy.app.version_string,
             view.camera.to_frame(),
             (view.camera.near, view.camera.far, view.frame, self._samples(view), self._seed(number)),
-            asdict(replace(self.stage.options, samples=0)),  # the view's own samples stand above
+            # The view's own samples stand above.
+            asdict(replace(self.stage.options, samples=0, denoise=self._denoise(view))),
         )
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -285,19 +294,27 @@ class _Job:
             kept.add(number)
         return kept
 
-    def _forget_the_old(self) -> None:
-        """An earlier capture's list must not name views that are about to change."""
+    def _forget_lists_of(self, changing: set[str]) -> None:
+        """An earlier capture's list must not name views that are about to change; another stays until it is replaced."""
         for name in (TRANSFORMS_NAME, PARTIAL_NAME):
+            path = self.root / name
             try:
-                (self.root / name).unlink(missing_ok=True)
+                if changing and path.is_file() and not changing.isdisjoint(_listed(path, changing)):
+                    path.unlink()
             except OSError as error:
-                raise write_failure(self.root / name, error) from error
+                raise write_failure(path, error) from error
 
     def _render(self, number: int, view: View, digest: str) -> None:
         path = self.root / str(view.exr)
         start = time.perf_counter()
         self.stage.set_frame(view.frame)
-        self.stage.render_view(view.camera, path, samples=self._samples(view), seed=self._seed(number))
+        self.stage.render_view(
+            view.camera,
+            path,
+            samples=self._samples(view),
+            seed=self._seed(number),
+            denoise=self._denoise(view),
+        )
         if view.image:
             (self.root / view.image).unlink(missing_ok=True)
         self.seconds.append(time.perf_counter() - start)
@@ -378,3 +395,11 @@ class _Job:
         for name in set(read_state(self.root)) - planned:
             (self.root / name).unlink(missing_ok=True)
             (self.root / "images" / f"{Path(name).stem}.png").unlink(missing_ok=True)
+
+
+def _listed(path: Path, changing: set[str]) -> set[str | None]:
+    """EXR names in an earlier capture's list; one that cannot be read is taken for naming what changes."""
+    try:
+        return {view.exr for view in read_capture(path).views}
+    except UserError:
+        return set(changing)

@@ -19,9 +19,10 @@ from .render import Stage
 from .rigs import Framing, frame_target, rig_cameras, spread_held_out
 from .sources import GivenCameras, parse_frames, scene_views
 from .survey import survey
+from .useful import useful_cameras
 
 RIG_SIZE_PX = 512
-_GENERATED = ("sphere", "dome", "ring")
+GENERATED_RIGS = ("sphere", "dome", "ring")
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,11 @@ class SceneFacts:
 
 
 def make_plan(
-    stage: Stage, settings: CaptureSettings, facts: SceneFacts, extra_cameras: Sequence[Camera] = ()
+    stage: Stage,
+    settings: CaptureSettings,
+    facts: SceneFacts,
+    extra_cameras: Sequence[Camera] = (),
+    held_out_cameras: Sequence[Camera] = (),
 ) -> Plan:
     """Chooses the views.
 
@@ -65,14 +70,15 @@ def make_plan(
         stage: The scene set aside.
         settings: What is asked for.
         facts: What the scene said before.
-        extra_cameras: More training views at the present frame.
+        extra_cameras: More training views at the present frame; they come last, so that adding some changes no other.
+        held_out_cameras: More held-out views at the present frame.
 
     Raises:
         UserError: There is no target, no camera, or no training view.
     """
     belongs = target_test(settings.target)
     present = stage.scene.frame_current
-    if settings.rig in _GENERATED:
+    if settings.rig in GENERATED_RIGS:
         bodies = _look(stage, belongs)
         framing = _framing(bodies, stage.scene, chosen=belongs is not None)
         views = [View(camera, frame=present) for camera in _rig(framing, settings)]
@@ -88,6 +94,7 @@ def make_plan(
         if framing is None:
             notes.append("Nothing in the scene has a surface that renders.")
     views = list(mark_held_out(views, settings.hold_out))
+    views += [View(camera, split="test", frame=present) for camera in held_out_cameras]
     views += [View(camera, frame=present) for camera in extra_cameras]
     if not any(view.split == "train" for view in views):
         raise UserError(
@@ -96,6 +103,46 @@ def make_plan(
         )
     objects = tuple(bodies.objects[name] for name in sorted(bodies.objects))
     return Plan(_named(views, settings, facts.fps), tuple(notes), framing, objects)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Cameras of a rig that an adaptive capture may use beside its first ones.
+
+    Attributes:
+        candidates: Many, evenly placed, none inside geometry or with nothing in its view; each has a name of its own.
+        held_out: Even by themselves.
+    """
+
+    candidates: tuple[Camera, ...]
+    held_out: tuple[Camera, ...]
+
+
+def offer_cameras(stage: Stage, settings: CaptureSettings, candidates: int, held_out: int) -> Offer:
+    """Places the cameras among which an adaptive capture chooses.
+
+    Args:
+        stage: The scene set aside.
+        settings: Names a generated rig.
+        candidates: How many places are looked at.
+        held_out: How many views are held out.
+
+    Raises:
+        UserError: There is no target.
+    """
+    belongs = target_test(settings.target)
+    bodies = _look(stage, belongs)
+    framing = _framing(bodies, stage.scene, chosen=belongs is not None)
+    offered = _called("place", _even_rig(framing, settings, candidates))
+    useful = survey(stage.scene, stage.view_layer, lambda graph: useful_cameras(graph, offered))
+    turned = replace(settings, seed=settings.seed + 1)
+    tests = _even_rig(framing, turned, held_out) if held_out else []
+    return Offer(tuple(useful), tuple(_called("held out", tests)))
+
+
+def _called(word: str, cameras: Sequence[Camera]) -> list[Camera]:
+    """Gives cameras names that no camera of the first round has."""
+    return [replace(camera, name=f"{word} {number}") for number, camera in enumerate(cameras, start=1)]
 
 
 def _look(stage: Stage, belongs: object) -> Bodies:
@@ -122,10 +169,16 @@ def _has_geometry(scene: bpy.types.Scene) -> bool:
 
 
 def _rig(framing: Framing, settings: CaptureSettings) -> list[Camera]:
-    cameras = rig_cameras(
+    cameras = _even_rig(framing, settings, settings.views)
+    outward = np.array([-camera.forward for camera in cameras])
+    return [cameras[i] for i in spread_held_out(outward, settings.hold_out)]
+
+
+def _even_rig(framing: Framing, settings: CaptureSettings, count: int) -> list[Camera]:
+    return rig_cameras(
         framing,
         settings.rig,
-        settings.views,
+        count,
         size_px=settings.resolution or RIG_SIZE_PX,
         lens_mm=settings.lens_mm,
         distance=settings.distance,
@@ -133,8 +186,6 @@ def _rig(framing: Framing, settings: CaptureSettings) -> list[Camera]:
         elevation_deg=settings.elevation_deg,
         seed=settings.seed,
     )
-    outward = np.array([-camera.forward for camera in cameras])
-    return [cameras[i] for i in spread_held_out(outward, settings.hold_out)]
 
 
 def _rig_notes(framing: Framing, settings: CaptureSettings) -> list[str]:

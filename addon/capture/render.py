@@ -147,11 +147,7 @@ class Stage:
 
     def _set_up_cycles(self) -> None:
         scene: Any = self.scene
-        layer: Any = self.view_layer
         cycles = scene.cycles
-        cycles.use_denoising = self.options.denoise
-        if self.options.denoise:
-            layer.cycles.use_denoising = True
         cycles.use_animated_seed = False
         cycles.use_camera_cull = cycles.use_distance_cull = False  # they would drop objects from some views
         self.film_exposure = float(cycles.film_exposure)
@@ -180,7 +176,15 @@ class Stage:
             self.scene.frame_current = frame
             self.scene.frame_subframe = 0.0
 
-    def render_view(self, camera: Camera, path: Path, *, samples: int | None = None, seed: int = 0) -> None:
+    def render_view(
+        self,
+        camera: Camera,
+        path: Path,
+        *,
+        samples: int | None = None,
+        seed: int = 0,
+        denoise: bool | None = None,
+    ) -> None:
         """Renders a view at the present frame into a multilayer EXR, whole or not at all.
 
         Args:
@@ -188,6 +192,7 @@ class Stage:
             path: The file; its folder must exist.
             samples: Render samples; None for the stage's, 0 for the scene's own.
             seed: Seed of Cycles' noise.
+            denoise: Whether Cycles denoises; None for the stage's choice.
 
         Raises:
             UserError: Blender cannot render, or the file cannot be written.
@@ -196,6 +201,7 @@ class Stage:
         self.scene.camera = self.camera
         apply_camera(camera, self.camera, render)
         self._set_samples(self.options.samples if samples is None else samples, seed)
+        self._set_denoising(self.options.denoise if denoise is None else denoise)
         part = path.with_name(f".{path.name}.part")
         render.filepath = str(part).replace("{", "{{").replace("}", "}}")  # Blender fills in braces
         self._set_file_format()
@@ -208,6 +214,15 @@ class Stage:
             raise _explained(error, path) from error
         finally:
             part.unlink(missing_ok=True)
+
+    def _set_denoising(self, denoise: bool) -> None:
+        if engine_of(self.scene) != "CYCLES":
+            return
+        scene: Any = self.scene
+        layer: Any = self.view_layer
+        scene.cycles.use_denoising = denoise
+        if denoise:
+            layer.cycles.use_denoising = True
 
     def _set_samples(self, samples: int, seed: int) -> None:
         scene: Any = self.scene

@@ -10,7 +10,7 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import preferences, properties, running, workflow
+from .. import engine_jobs, properties, running, workflow
 from ..session import Session, State
 from .words import in_words
 
@@ -212,7 +212,7 @@ def request_of(context: Any, *, resume: bool = False, use_capture: bool = False)
         run_directory=_folder(chosen.run_directory, "run"),
         capture=properties.capture_settings(context.scene),
         run=properties.run_settings(context.scene),
-        engine_python=preferences.engine_python(),
+        engine_python=engine_jobs.chosen_python(),
         resume=resume,
         use_capture=use_capture,
     )

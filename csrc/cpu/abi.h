@@ -72,8 +72,9 @@ template <class T>
 struct TrainStepArgs {
     const UpdateSplatsArgs<T>* update;
     const PhotometricLossArgs<T>* loss;
-    T* radii;      // out [N,2] px, 0 where culled
-    T* v_means2d;  // out [N,2]
+    T* radii;          // out [N,2] px, 0 where culled
+    T* v_means2d;      // out [N,2]
+    T* v_abs_means2d;  // out [N,2], as in RasterizeBwdArgs, or null
 };
 
 // For measuring: what a forward did. The index of each count in RasterCountsArgs::counts.

@@ -113,6 +113,7 @@ struct TrainStep {
         back.v_alpha = loss.v_alpha;
         back.context = forward;
         back.v_means2d = args.v_means2d;
+        back.v_abs_means2d = args.v_abs_means2d;
         back.v_conics = mutable_of(update.v_conics);
         back.v_opacities = mutable_of(update.v_opacities);
         back.v_features = mutable_of(update.v_colors);

@@ -77,7 +77,7 @@ class CaptureImages:
     ) -> None:
         self.formation = formation
         self.root = capture.root
-        self.views = tuple(_with_source(view, capture, target) for view in capture.of_split(split))
+        self.views = tuple(truth_of(view, capture, target) for view in capture.of_split(split))
         self.layers = (
             "Combined",
             *(("Depth",) if with_depth else ()),
@@ -122,6 +122,8 @@ class CaptureImages:
 
     def _check(self, view: View) -> None:
         size = (view.camera.width, view.camera.height)
+        if view.mask is not None:
+            _check_picture(self.root / view.mask, size)
         if view.exr is not None:
             check_layers(self.root / view.exr, self.layers, size)
             return
@@ -132,14 +134,21 @@ class CaptureImages:
                 f"{path} has no pass {' and '.join(self.layers[1:])}: it is a plain picture.",
                 "Set the weight of that loss to 0, or capture the scene as EXR.",
             )
-        with _open_picture(path) as picture:
-            if picture.size != size:
-                raise FormatError(
-                    f"{path} is {picture.size[0]} x {picture.size[1]} pixels, but its camera says {size[0]} x {size[1]}.",
-                    "Give the camera the picture's size, or render the view again.",
-                )
+        _check_picture(path, size)
 
     def _read(self, view: View) -> ViewTensors:
+        made = self._pixels_of(view)
+        if view.mask is None:
+            return made
+        counts = torch.from_numpy(_decoded(self.root / view.mask)[..., :3].any(axis=-1))
+        return replace(
+            made,
+            valid=counts if made.valid is None else made.valid & counts,
+            depth=None if made.depth is None else made.depth * counts,
+            normals=None if made.normals is None else made.normals * counts[..., None],
+        )
+
+    def _pixels_of(self, view: View) -> ViewTensors:
         if view.exr is None:
             assert view.image is not None
             pixels = _decoded(self.root / view.image)
@@ -168,11 +177,13 @@ class CaptureImages:
         )
 
 
-def _with_source(view: View, capture: Capture, target: Target) -> View:
-    """Leaves the view the one file that is its truth."""
-    linear = capture.info.color_space == "linear" if target == "auto" else target == "linear"
-    if target == "auto" and (view.exr is None or view.image is None):
-        linear = view.exr is not None
+def truth_of(view: View, capture: Capture, target: Target) -> View:
+    """Returns the view with the one file alone that is its truth: the EXR file, or the picture.
+
+    Raises:
+        UserError: The wanted colours' file is not there.
+    """
+    linear = _is_linear(view, capture, target)
     wanted = view.exr if linear else view.image
     if wanted is None:
         what, other = ("EXR file", "display") if linear else ("display picture", "linear")
@@ -181,6 +192,27 @@ def _with_source(view: View, capture: Capture, target: Target) -> View:
             f"Fit the other colours (--target {other}), or capture again with it.",
         )
     return replace(view, image=None) if linear else replace(view, exr=None)
+
+
+def _is_linear(view: View, capture: Capture, target: Target) -> bool:
+    """Whether a view's EXR file is its truth, and not its picture."""
+    if target == "auto" and (view.exr is None or view.image is None):
+        return view.exr is not None
+    return capture.info.color_space == "linear" if target == "auto" else target == "linear"
+
+
+def reads_linear(capture: Capture, target: Target) -> bool:
+    """Returns whether all training views are read from EXR files, which alone have passes."""
+    return all(_is_linear(view, capture, target) for view in capture.of_split("train"))
+
+
+def _check_picture(path: Path, size: tuple[int, int]) -> None:
+    with _open_picture(path) as picture:
+        if picture.size != size:
+            raise FormatError(
+                f"{path} is {picture.size[0]} x {picture.size[1]} pixels, but its camera says {size[0]} x {size[1]}.",
+                "Give the camera the picture's size, or render the view again.",
+            )
 
 
 class _Shelf:

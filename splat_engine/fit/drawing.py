@@ -53,6 +53,7 @@ class CameraOptions(TypedDict):
 
     camera_model: str
     dilation_px2: float
+    antialiased: bool
     near: float
 
 
@@ -61,6 +62,7 @@ def camera_options(camera: Camera, formation: ImageFormation) -> CameraOptions:
     return {
         "camera_model": camera.model,
         "dilation_px2": formation.dilation_px2,
+        "antialiased": formation.antialiased,
         "near": max(camera.near, NEAR_MIN),
     }
 

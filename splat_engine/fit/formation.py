@@ -1,8 +1,9 @@
 """Image formation: in which values splats are blended, and how a picture is compared.
 
-``blender``: linear light is blended, without dilation; the composite is then encoded with the sRGB curve. ``classic``:
-encoded colours are blended, with 0.3 px dilation; the composite is the picture. Either way the compared picture is
-encoded, unbounded above. (In training the loss encodes by itself: splat_engine.ops.photometric_loss.)
+``blender``: each splat is drawn through the pixel filter of Cycles, and linear light is blended; the composite is then
+encoded with the sRGB curve. ``classic``: encoded colours are blended, with 0.3 px dilation; the composite is the picture.
+Either way the compared picture is encoded, unbounded above. (In training the loss encodes by itself:
+splat_engine.ops.photometric_loss.)
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from splat_engine.formats.conventions import CLASSIC_DILATION_PX2, Formation
+from splat_engine.formats.conventions import CLASSIC_DILATION_PX2, PIXEL_FILTER_VARIANCE_PX2, Formation
 
 _LINEAR_KNEE, _ENCODED_KNEE, _LINEAR_SLOPE = 0.0031308, 0.04045, 12.92
 
@@ -59,7 +60,12 @@ class ImageFormation:
     @property
     def dilation_px2(self) -> float:
         """Variance added on the screen, px^2."""
-        return 0.0 if self.is_linear else CLASSIC_DILATION_PX2
+        return PIXEL_FILTER_VARIANCE_PX2 if self.is_linear else CLASSIC_DILATION_PX2
+
+    @property
+    def antialiased(self) -> bool:
+        """Whether a splat is dimmed by as much as the dilation enlarges it, as a filter does that keeps its light."""
+        return self.is_linear
 
     def picture(self, blended: Tensor) -> Tensor:
         """Turns a composite in the blending space into the encoded picture that is looked at; no gradient."""

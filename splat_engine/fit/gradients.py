@@ -25,7 +25,7 @@ from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.losses import fit_loss, geometry_loss, photometric_options
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.views import ViewTensors
-from splat_engine.formats.settings import FitSettings
+from splat_engine.formats.settings import LossSettings
 from splat_engine.ops import RasterPass, ScreenGradients, photometric_loss_and_gradients
 
 
@@ -37,12 +37,14 @@ class Comparison(NamedTuple):
         squared: Mean squared difference of the encoded pictures, a scalar.
         gradients: Of the loss by the splats on the screen.
         radii: [N, 2] px, 0 for a culled splat.
+        absolute: [N, 2] sums over pixels of the absolute gradient by the centres, where they were asked for.
     """
 
     loss: Tensor
     squared: Tensor
     gradients: ScreenGradients
     radii: Tensor
+    absolute: Tensor | None = None
 
 
 def compare_view(
@@ -50,11 +52,12 @@ def compare_view(
     view: ViewTensors,
     background: Tensor,
     formation: ImageFormation,
-    settings: FitSettings,
+    settings: LossSettings,
     *,
     extent: float,
     geometry_share: float,
     backend: str,
+    absolute: bool = False,
 ) -> Comparison:
     """Draws the splats over a background, compares them with a view, and differentiates.
 
@@ -67,10 +70,11 @@ def compare_view(
         extent: The scene's, scene units.
         geometry_share: Factor on the depth and normal losses, 0 to 1.
         backend: "cpu", "cuda" or "reference".
+        absolute: Also tell the absolute gradients by the centres; then "reference" too goes through the calls.
     """
     with_depth, with_normals = settings.depth_weight > 0, settings.normal_weight > 0
     camera = (view.viewmat, view.intrinsics, view.camera, formation)
-    if backend == "reference":
+    if backend == "reference" and not absolute:
         screen = screen_leaves(
             state.params, *camera, with_depth=with_depth, with_normals=with_normals, backend=backend
         )
@@ -80,7 +84,9 @@ def compare_view(
         return Comparison(loss.detach(), squared, screen_gradients(loss, screen), screen.projected.radii)
     with torch.no_grad():
         screen = to_screen(state.params, *camera, with_normals=with_normals, backend=backend)
-    return _compare_screen(screen, view, background, formation, settings, extent, geometry_share, backend)
+    return _compare_screen(
+        screen, view, background, formation, settings, extent, geometry_share, backend, absolute
+    )
 
 
 def _compare_screen(
@@ -88,10 +94,11 @@ def _compare_screen(
     view: ViewTensors,
     background: Tensor,
     formation: ImageFormation,
-    settings: FitSettings,
+    settings: LossSettings,
     extent: float,
     geometry_share: float,
     backend: str,
+    absolute: bool,
 ) -> Comparison:
     projected, with_depth = screen.projected, settings.depth_weight > 0
     features, backdrop = feature_stack(screen, background, with_depth=with_depth)
@@ -126,7 +133,9 @@ def _compare_screen(
         v_geometry, v_coverage = torch.autograd.grad(geometry, (image, alpha), materialize_grads=True)
         v_geometry[..., :3] += v_image
         v_image, v_alpha = v_geometry, v_alpha + v_coverage
-    v_means2d, v_conics, v_opacities, v_features = drawing.backward(v_image, v_alpha)
+    v_means2d, v_conics, v_opacities, v_features, *sums = drawing.backward(
+        v_image, v_alpha, absolute=absolute
+    )
     gradients = ScreenGradients(
         means2d=v_means2d,
         depths=v_features[:, 3] if with_depth else None,
@@ -135,4 +144,4 @@ def _compare_screen(
         normals=v_features[:, -3:] if projected.normals is not None else None,
         colors=v_features if color_only else v_features[:, :3],
     )
-    return Comparison(loss, photometric.squared, gradients, projected.radii)
+    return Comparison(loss, photometric.squared, gradients, projected.radii, sums[0] if absolute else None)

@@ -21,7 +21,7 @@ import numpy as np
 
 from splat_engine.fit.checkpoint import load_checkpoint, save_checkpoint
 from splat_engine.fit.commands import CommandSource, Interrupt, ParentGone, Unreadable
-from splat_engine.fit.data import CaptureImages
+from splat_engine.fit.data import CaptureImages, reads_linear
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.losses import loss_space_of
 from splat_engine.fit.memory import is_out_of_memory, measure, out_of_memory
@@ -147,25 +147,35 @@ class _FitRun:
             self.warn("The capture holds no view out: the figures will be of the training views.")
 
     def _images(self, capture: Capture, split: Split) -> CaptureImages:
-        fit = self.settings.fit
+        fit, loss = self.settings.fit, self.settings.loss
         training = split == "train"
         return CaptureImages(
             capture,
             split,
             self.formation,
             target=fit.target,
-            with_depth=training and fit.depth_weight > 0,
-            with_normals=training and fit.normal_weight > 0,
+            with_depth=training and (loss.depth_weight > 0 or self._grows_at_depth(capture)),
+            with_normals=training and loss.normal_weight > 0,
             budget_bytes=(fit.image_memory_mb << 20) if training else 0,
             device=self.request.place.device,
             device_bytes=self.request.place.views_bytes() if training else 0,
             warn=self.warn,
         )
 
+    def _grows_at_depth(self, capture: Capture) -> bool:
+        """Whether new splats are put at the views' own depth; pictures without one have the splats' in its place."""
+        if self.settings.fit.strategy != "error":
+            return False
+        has_depth = reads_linear(capture, self.settings.fit.target) and "depth" in capture.info.passes
+        if not has_depth:
+            self.warn("The views have no depth: new splats come at the depth that is drawn so far.")
+        return has_depth
+
     def _trainer(self, capture: Capture, checkpoint: dict[str, Any] | None) -> Trainer:
         fit = self.settings.fit
         if checkpoint is None:
-            splats, extent = start_splats(capture, fit, np.random.default_rng(fit.seed), self.warn)
+            rng = np.random.default_rng(fit.seed)
+            splats, extent = start_splats(capture, self.settings, rng, self.warn)
             state = SplatState.from_splats(splats)
         else:
             state = SplatState.from_state_dict(checkpoint["trainer"]["splats"])
@@ -174,10 +184,10 @@ class _FitRun:
             self._seconds_before = float(checkpoint["seconds"])
             if checkpoint["capture"] != str(capture.root.resolve()):
                 self.warn(f"The checkpoint was made with another capture: {checkpoint['capture']}.")
-        space = loss_space_of(capture.info, self.images.views, fit)
+        space = loss_space_of(capture.info, self.images.views, self.settings.loss)
         place = self.request.place
         trainer = Trainer(
-            replace(self.settings, fit=replace(fit, loss_space=space)),
+            replace(self.settings, loss=replace(self.settings.loss, loss_space=space)),
             self.images,
             state.to(place.device),
             extent=extent,
@@ -202,9 +212,9 @@ class _FitRun:
 
     def work(self) -> events.Finished:
         """Takes the steps and writes the result; see ``run_fit``."""
-        reason = "done"
         try:
             self._take_steps()
+            reason = "plateau" if self.trainer.step < self.settings.fit.steps else "done"
         except _Stop as stop:
             reason = stop.reason
         self.write_checkpoint()
@@ -215,17 +225,18 @@ class _FitRun:
 
     def _take_steps(self) -> None:
         fit, trainer = self.settings.fit, self.trainer
-        progress = _Progress(fit.steps, trainer.step, self.seconds)
+        progress = _Progress(trainer, self.seconds)
         while True:
             self._obey()
-            if trainer.step >= fit.steps:
+            if trainer.step >= trainer.schedule.last_step:
                 break
             progress.add(trainer.train_step())
-            if progress.is_due() or trainer.step == fit.steps:
-                self.emit(progress.event(trainer.step, len(trainer.state)))
-            if _is_time(trainer.step, fit.snapshot_interval) and trainer.step < fit.steps:
+            is_last = trainer.step >= trainer.schedule.last_step
+            if progress.is_due() or is_last:
+                self.emit(progress.event())
+            if _is_time(trainer.step, fit.snapshot_interval) and not is_last:
                 self.write_snapshot()
-            if _is_time(trainer.step, fit.checkpoint_interval) and trainer.step < fit.steps:
+            if _is_time(trainer.step, fit.checkpoint_interval) and not is_last:
                 self.write_checkpoint()
 
     def _obey(self) -> None:
@@ -410,9 +421,9 @@ def _is_time(step: int, interval: int) -> bool:
 class _Progress:
     """Loss between two progress events, PSNR with a short memory, and the time that is left; ``clock`` stands still in pauses."""
 
-    def __init__(self, steps: int, first_step: int, clock: Callable[[], float]) -> None:
-        self._steps = steps
-        self._first_step = first_step
+    def __init__(self, trainer: Trainer, clock: Callable[[], float]) -> None:
+        self._trainer = trainer
+        self._work_before = trainer.work_until(trainer.step)
         self._clock = clock
         self._began_s = self._told_s = clock()
         self._losses: list[float] = []
@@ -429,17 +440,19 @@ class _Progress:
         """Whether it is time for an event."""
         return bool(self._losses) and self._clock() - self._told_s >= PROGRESS_INTERVAL_S
 
-    def event(self, step: int, splats: int) -> events.Progress:
-        """Returns the event, and begins the next average."""
+    def event(self) -> events.Progress:
+        """Returns the event, and begins the next average; the last step is nearer once the fit is to end early."""
         self._told_s = self._clock()
-        per_step = (self._told_s - self._began_s) / max(1, step - self._first_step)
+        trainer, last_step = self._trainer, self._trainer.schedule.last_step
+        done, whole = trainer.work_until(trainer.step), trainer.work_until(last_step)
+        speed = (self._told_s - self._began_s) / max(1e-9, done - self._work_before)
         event = events.Progress(
-            step=step,
-            steps=self._steps,
+            step=trainer.step,
+            steps=last_step,
             loss=sum(self._losses) / len(self._losses),
             psnr=self._psnr or 0.0,
-            splats=splats,
-            seconds_left=per_step * (self._steps - step),
+            splats=len(trainer.state),
+            seconds_left=speed * (whole - done),
         )
         self._losses.clear()
         return event

@@ -15,7 +15,7 @@ from splat_engine.fit.drawing import Drawn
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.views import ViewTensors
 from splat_engine.formats.capture import CaptureInfo, View
-from splat_engine.formats.settings import FitSettings, LossSpace
+from splat_engine.formats.settings import LossSettings, LossSpace
 from splat_engine.ops import photometric_loss
 
 GATE_ALPHA = 0.5
@@ -30,7 +30,7 @@ CLEAN_SAMPLES = 32
 tools.bench.noise``). A pixel that one sample leaves as noisy as it is bright has 0.17 with 32."""
 
 
-def loss_space_of(info: CaptureInfo, views: Sequence[View], settings: FitSettings) -> LossSpace:
+def loss_space_of(info: CaptureInfo, views: Sequence[View], settings: LossSettings) -> LossSpace:
     """Returns what "auto" means for a capture: linear light where the views have the noise of few samples.
 
     What a denoiser has smoothed, display pictures, which are cut at 1, and what a rasteriser drew, whose samples make smooth
@@ -86,7 +86,7 @@ class PhotometricOptions(TypedDict):
 
 
 def photometric_options(
-    view: ViewTensors, formation: ImageFormation, settings: FitSettings
+    view: ViewTensors, formation: ImageFormation, settings: LossSettings
 ) -> PhotometricOptions:
     """Returns how a view's picture is compared in a fit; "auto" that nobody has decided is "encoded"."""
     if settings.loss_space == "linear":
@@ -113,7 +113,7 @@ def fit_loss(
     view: ViewTensors,
     background: Tensor,
     formation: ImageFormation,
-    settings: FitSettings,
+    settings: LossSettings,
     *,
     extent: float,
     geometry_share: float,
@@ -148,7 +148,7 @@ def fit_loss(
 
 
 def geometry_loss(
-    drawn: Drawn, view: ViewTensors, settings: FitSettings, *, extent: float, share: float
+    drawn: Drawn, view: ViewTensors, settings: LossSettings, *, extent: float, share: float
 ) -> Tensor:
     """Returns the weighted losses of what is drawn of depth and normals; 0 where neither is drawn and known.
 

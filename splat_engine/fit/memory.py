@@ -50,12 +50,12 @@ def measure(error: BaseException, place: Place) -> Memory:
     needed = None if asked is None else int(float(asked[1]) * 2 ** _UNITS[asked[2]])
     memory = place.memory_bytes()
     if memory is None:
-        return Memory(needed, *_system_bytes(), None)
+        return Memory(needed, *system_bytes(), None)
     used, reserved = torch.cuda.memory_allocated(place.device), torch.cuda.memory_reserved(place.device)
     return Memory(needed, memory[0] + reserved - used, memory[1], used)
 
 
-def _system_bytes() -> tuple[int | None, int | None]:
+def system_bytes() -> tuple[int | None, int | None]:
     """(free, total) of the processor's memory, where the system says: Linux alone."""
     if not _SYSTEM.is_file():
         return None, None

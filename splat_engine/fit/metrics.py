@@ -11,7 +11,7 @@ from torch import Tensor
 
 from splat_engine.fit.drawing import draw
 from splat_engine.fit.formation import ImageFormation
-from splat_engine.fit.views import Views
+from splat_engine.fit.views import Views, ViewTensors
 from splat_engine.ops import ssim
 
 PSNR_MAX_DB = 120.0
@@ -55,17 +55,33 @@ def score_views(
 
     Splats and images lie on one device.
     """
-    black = torch.zeros(3, device=params["means"].device)
     for number in range(len(images)):
         view = images[number]
-        drawn = draw(
-            params, view.viewmat, view.intrinsics, view.camera, formation, background=black, backend=backend
-        )
-        picture = formation.picture(drawn.blended)
-        target = formation.picture(view.color)
-        if view.valid is not None:
-            picture = torch.where(view.valid[..., None], picture, target)
+        picture, target = _pictures(params, view, formation, backend)
         yield replace(compare(picture, target, view.camera.name, backend), empty=view.is_empty)
+
+
+@torch.no_grad()
+def view_psnr_db(
+    params: Mapping[str, Tensor], view: ViewTensors, formation: ImageFormation, backend: str = "cpu"
+) -> float:
+    """Returns the PSNR of one view, as ``score_views`` would, without the time that SSIM takes."""
+    picture, target = _pictures(params, view, formation, backend)
+    return psnr_db((picture.clamp(0, 1) - target.clamp(0, 1)).double().square().mean().item())
+
+
+def _pictures(
+    params: Mapping[str, Tensor], view: ViewTensors, formation: ImageFormation, backend: str
+) -> tuple[Tensor, Tensor]:
+    """The drawn and the true picture, [H, W, 3], encoded, over black; equal where the view does not count."""
+    black = torch.zeros(3, device=params["means"].device)
+    drawn = draw(
+        params, view.viewmat, view.intrinsics, view.camera, formation, background=black, backend=backend
+    )
+    picture, target = formation.picture(drawn.blended), formation.picture(view.color)
+    if view.valid is not None:
+        picture = torch.where(view.valid[..., None], picture, target)
+    return picture, target
 
 
 def mean_scores(scores: list[ViewScore]) -> dict[str, float]:

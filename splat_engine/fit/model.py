@@ -98,6 +98,12 @@ class SplatState:
                 rows[len(kept) :] = 0
             self.moments[name] = (rows_of_pair[0], rows_of_pair[1])
 
+    def begin(self, params: Mapping[str, Tensor]) -> None:
+        """Takes other splats in place of all; moments and buffers begin anew."""
+        self.params = {name: _plain(params[name]) for name in PARAMETER_NAMES}
+        self.moments.clear()
+        self.buffers.clear()
+
     def sort_by_place(self) -> None:
         """Puts the rows of everything into Morton's order of the means: what is near in space is near in memory."""
         order = morton_order(self.params["means"])

@@ -12,6 +12,7 @@ from torch import Tensor
 from splat_engine.fit.drawing import CameraOptions, camera_options
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.model import PARAMETER_NAMES, SplatState
+from splat_engine.fit.schedule import Schedule
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.settings import OptimizerSettings
 from splat_engine.ops import ScreenGradients, update_splats
@@ -58,7 +59,7 @@ class Adam:
         settings: The rates; those of the means are multiplied by ``extent``.
         formation: The image formation.
         extent: The scene's, scene units.
-        steps: Length of the schedules.
+        schedule: Says how far along a step is.
         backend: "cpu", "cuda" or "reference".
     """
 
@@ -68,19 +69,18 @@ class Adam:
         formation: ImageFormation,
         *,
         extent: float,
-        steps: int,
+        schedule: Schedule,
         backend: str = "cpu",
     ) -> None:
         self.settings = settings
         self.formation = formation
         self.extent = extent
-        self.steps = steps
+        self.schedule = schedule
         self.backend = backend
 
     def rates(self, step: int) -> dict[str, float]:
         """Returns the learning rate of each group at a step, counted from 1; "sh_dc" is that of the constant colour."""
-        share = min(1.0, (step - 1) / max(1, self.steps - 1))
-        settings = self.settings
+        share, settings = self.schedule.share(step), self.settings
         fading = exponential(1.0, settings.final_share, share)
         return {
             "means": exponential(settings.means, settings.means_final, share) * self.extent,

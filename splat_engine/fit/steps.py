@@ -16,7 +16,7 @@ from splat_engine.fit.losses import photometric_options
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam, Seen
 from splat_engine.fit.views import ViewTensors
-from splat_engine.formats.settings import FitSettings
+from splat_engine.formats.settings import LossSettings
 from splat_engine.ops import train_step
 
 
@@ -26,7 +26,8 @@ class Taken(NamedTuple):
     Attributes:
         loss: What ``check_loss`` made of the view's loss before the update.
         squared: Mean squared difference of the encoded pictures, a scalar.
-        means2d: [N, 2] gradient of the loss by the centres on the screen, per px.
+        means2d: [N, 2] gradient of the loss by the centres on the screen, per px; or the sums over pixels of its absolute
+            values, where those were asked for.
         radii: [N, 2] px, 0 where the splat was culled.
     """
 
@@ -41,12 +42,13 @@ def take_step(
     view: ViewTensors,
     background: Tensor,
     optimizer: Adam,
-    settings: FitSettings,
+    settings: LossSettings,
     step: int,
     *,
     extent: float,
     geometry_share: float,
     log_scale_floors: Tensor | None,
+    absolute: bool = False,
     check_loss: Callable[[Tensor], float | None],
 ) -> Taken:
     """Compares the splats with a view and updates them.
@@ -61,6 +63,7 @@ def take_step(
         extent: The scene's, scene units.
         geometry_share: Factor on the depth and normal losses, 0 to 1.
         log_scale_floors: [N] below which no log-scale may end, or None.
+        absolute: Tell the absolute gradients by the centres.
         check_loss: Told of the loss, a scalar; what it returns is returned. If it raises because the loss is not finite,
             nothing was updated.
     """
@@ -76,8 +79,10 @@ def take_step(
             **optimizer.options(state, view.camera, step),
             **photometric_options(view, optimizer.formation, settings),
             log_scale_floors=log_scale_floors,
+            absolute=absolute,
         )
-        return Taken(check_loss(whole.loss), whole.squared, whole.means2d, whole.radii)
+        pull = whole.means2d if whole.absolute is None else whole.absolute
+        return Taken(check_loss(whole.loss), whole.squared, pull, whole.radii)
     compared = compare_view(
         state,
         view,
@@ -87,9 +92,11 @@ def take_step(
         extent=extent,
         geometry_share=geometry_share,
         backend=optimizer.backend,
+        absolute=absolute,
     )
     loss, gradients = check_loss(compared.loss), compared.gradients
     assert gradients.means2d is not None
     seen = Seen(gradients, compared.radii, view.viewmat, view.intrinsics, view.camera)
     optimizer.step(state, seen, step, log_scale_floors)
-    return Taken(loss, compared.squared, gradients.means2d, compared.radii)
+    pull = gradients.means2d if compared.absolute is None else compared.absolute
+    return Taken(loss, compared.squared, pull, compared.radii)

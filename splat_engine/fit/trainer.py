@@ -11,20 +11,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from splat_engine.fit.coarse import CoarseViews, coarse_cost, coarse_factor
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.guard import log_scale_floors
-from splat_engine.fit.metrics import psnr_db
+from splat_engine.fit.metrics import psnr_db, view_psnr_db
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam
 from splat_engine.fit.place import send
+from splat_engine.fit.schedule import Schedule, views_aside
 from splat_engine.fit.steps import take_step
-from splat_engine.fit.strategies import make_strategy
-from splat_engine.fit.views import Views
+from splat_engine.fit.strategies import Surroundings, make_strategy
+from splat_engine.fit.tidy import Tidy
+from splat_engine.fit.views import SomeViews, Views, ViewTensors
 from splat_engine.formats.conventions import linear_number_from_srgb
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import RunSettings
@@ -83,14 +87,26 @@ class Trainer:
         self.formation = ImageFormation(fit.formation)
         self.step = 0
         self._warn = warn
+        self._aside = self._views_aside()
+        self._looks_db: list[float] = []
+        self.schedule = Schedule(fit.steps, in_stages=bool(self._aside))
         self._optimizer = Adam(
-            settings.optimizer, self.formation, extent=extent, steps=fit.steps, backend=backend
+            settings.optimizer, self.formation, extent=extent, schedule=self.schedule, backend=backend
         )
-        self._strategy = make_strategy(
-            fit.strategy, settings.densify, extent=extent, steps=fit.steps, max_splats=fit.max_splats
+        around = Surroundings(
+            images=images,
+            formation=self.formation,
+            extent=extent,
+            steps=fit.steps,
+            max_splats=fit.max_splats,
+            rates=self._optimizer.rates,
+            backend=backend,
         )
+        learned = SomeViews(images, [number for number in range(len(images)) if number not in self._aside])
+        self._strategy = make_strategy(fit.strategy, settings.densify, replace(around, images=learned))
+        self._tidy = Tidy(settings.tidy, around)
         self._generator = torch.Generator().manual_seed(fit.seed)
-        self._order: tuple[int, list[int]] = (-1, [])
+        self._order: tuple[tuple[int, int], list[int]] = ((0, 0), [])
         self._guards = self.formation.is_linear and fit.min_sigma_px > 0
         self._losses = _LossWatch(1 if backend != "cuda" else PSNR_INTERVAL)
 
@@ -104,48 +120,97 @@ class Trainer:
         step = self.step + 1
         if step % fit.sh_interval == 0:
             self.state.raise_sh_degree(min(fit.sh_degree, self.state.sh_degree + 1))
-        if self._guards and (step % GUARD_INTERVAL == 1 or FLOOR not in self.state.buffers):
-            self._refresh_floors()
-        result = self._learn(step)
+        views, is_new = self._views_at(step)
+        if self._guards and (step % GUARD_INTERVAL == 1 or is_new or FLOOR not in self.state.buffers):
+            self._refresh_floors(views)
+        result = self._learn(step, views[self._view_of(step)])
         self.step = step  # first, so that the splats are those of the step if memory runs out in what follows
-        self._strategy.after_step(step, self.state, self._generator)
+        if self.schedule.may_densify(step):
+            self._strategy.after_step(step, self.state, self._generator)
+        self._look_at_views_aside(step)
+        self._tidy.after_step(step, self.state, is_last=step == self.schedule.last_step)
         if step == min(LEARNING_CHECK_STEP, fit.steps):
             self._check_learning(step)
         return result
 
-    def _learn(self, step: int) -> StepResult:
-        """Draws and compares one view and updates the splats; the strategy sees what the screen says of each."""
-        fit = self.settings.fit
-        view = self.images[self._view_of(step)]
-        share = min(1.0, (1.0 - (step - 1) / max(1, fit.steps)) / (1.0 - GEOMETRY_FULL_SHARE))
-        told = step % PSNR_INTERVAL == 1 or step == fit.steps
+    def work_until(self, step: int) -> float:
+        """Returns how much time the steps until ``step`` take, in steps at full resolution: for the time that is left."""
+        first_stage = max(1, self.schedule.stage_ends[0])
+        share = min(1.0, step / first_stage)
+        cost = first_stage * coarse_cost(share, self.settings.schedule.coarse_share)
+        return cost + max(0, step - first_stage)
+
+    def _views_at(self, step: int) -> tuple[Views, bool]:
+        """The training views at a step's resolution, and whether that is another than the step's before."""
+        until = self.settings.schedule.coarse_share
+        before, factor = (coarse_factor(self.schedule.share(which), until) for which in (step - 1, step))
+        return (self.images if factor == 1 else CoarseViews(self.images, factor)), factor != before
+
+    def _learn(self, step: int, view: ViewTensors) -> StepResult:
+        """Draws and compares a view and updates the splats; the strategy sees what the screen says of each."""
+        share = min(1.0, (1.0 - self.schedule.share(step)) / (1.0 - GEOMETRY_FULL_SHARE))
+        told = step % PSNR_INTERVAL == 1 or step == self.schedule.last_step
         taken = take_step(
             self.state,
             view,
             self._background(),
             self._optimizer,
-            fit,
+            self.settings.loss,
             step,
             extent=self.extent,
             geometry_share=share,
             log_scale_floors=self.state.buffers.get(FLOOR),
+            absolute=self._strategy.absolute,
             check_loss=lambda loss: self._losses.add(step, loss, is_last=told),
         )
         size = (view.camera.width, view.camera.height)
-        self._strategy.after_backward(step, self.state, taken.means2d, taken.radii, size)
+        if self.schedule.may_densify(step):
+            self._strategy.after_backward(step, self.state, taken.means2d, taken.radii, size)
         return StepResult(taken.loss, psnr_db(taken.squared.item()) if told else None)
 
     def _view_of(self, step: int) -> int:
         """Views come in a new order each epoch; the order follows from the seed and the epoch alone."""
-        epoch, place = divmod(step - 1, len(self.images))
-        if self._order[0] != epoch:
+        first = self.schedule.all_views_from if self._aside else 0
+        aside = self._aside if step <= first else []
+        count = len(self.images) - len(aside)
+        epoch, place = divmod(step - 1 - (0 if aside else first), count)
+        if self._order[0] != (count, epoch):
             generator = torch.Generator().manual_seed(self.settings.fit.seed * 1_000_003 + epoch)
-            self._order = (epoch, torch.randperm(len(self.images), generator=generator).tolist())
+            order = torch.randperm(count, generator=generator).tolist()
+            numbers = [number for number in range(len(self.images)) if number not in aside]
+            self._order = ((count, epoch), [numbers[chosen] for chosen in order])
         return self._order[1][place]
+
+    def _views_aside(self) -> list[int]:
+        """Which views the fit is watched by until it is being finished; none where it shall not end early."""
+        chosen = self.settings.schedule
+        if not chosen.early_stop:
+            return []
+        aside = views_aside(len(self.images), chosen.stop_share)
+        if not aside:
+            self._warn(
+                f"{len(self.images)} training views are too few to keep some aside: the fit takes all its steps."
+            )
+        return aside
+
+    def _look_at_views_aside(self, step: int) -> None:
+        """At the end of a stage: decides whether the fit has gained enough since the stage before to go on."""
+        if not self.schedule.is_stage_end(step):
+            return
+        backend = self._optimizer.backend
+        seen_db = [
+            view_psnr_db(self.state.params, self.images[number], self.formation, backend)
+            for number in self._aside
+        ]
+        self._looks_db.append(sum(seen_db) / len(seen_db))
+        if len(self._looks_db) > 1:
+            gain_db = self._looks_db[-1] - self._looks_db[-2]
+            if gain_db < self.settings.schedule.stop_gain_db:
+                self.schedule.plateau_step = step
 
     def _background(self) -> Tensor:
         """[3] in the blending space: random in encoded values, or black."""
-        if not self.settings.fit.random_background:
+        if not self.settings.loss.random_background:
             return torch.zeros(3, device=self.state.device)
         color = torch.rand(3, generator=self._generator)
         if self.formation.is_linear:
@@ -153,8 +218,8 @@ class Trainer:
             color = torch.tensor([linear_number_from_srgb(value) for value in color.tolist()])
         return send(color, self.state.device)
 
-    def _refresh_floors(self) -> None:
-        means, cameras = self.state.params["means"], self.images.cameras
+    def _refresh_floors(self, views: Views) -> None:
+        means, cameras = self.state.params["means"], views.cameras
         self.state.buffers[FLOOR] = log_scale_floors(means, cameras, self.settings.fit.min_sigma_px)
 
     def _check_learning(self, step: int) -> None:
@@ -185,6 +250,7 @@ class Trainer:
             "extent": self.extent,
             "splats": self.state.state_dict(),
             "generator": self._generator.get_state(),
+            "schedule": {"plateau_step": self.schedule.plateau_step, "looks_db": list(self._looks_db)},
         }
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
@@ -195,6 +261,8 @@ class Trainer:
         self.step = int(values["step"])
         self.state = SplatState.from_state_dict(values["splats"]).to(self.state.device)
         self._generator.set_state(values["generator"])
+        self.schedule.plateau_step = values["schedule"]["plateau_step"]
+        self._looks_db = list(values["schedule"]["looks_db"])
 
 
 class _LossWatch:

@@ -29,7 +29,7 @@ class ViewTensors:
         is_empty: Whether the view shows nothing at all.
         depth: [H, W] planar depth in scene units, 0 where there is none; or None.
         normals: [H, W, 3] unit or zero, world frame; or None.
-        valid: [H, W] bool, False where the file held values that are not finite; None where all are good.
+        valid: [H, W] bool, False where the file held values that are not finite or a mask is black; None where all count.
     """
 
     viewmat: Tensor
@@ -111,6 +111,33 @@ class ViewList:
     def __getitem__(self, number: int) -> ViewTensors:
         """Returns a view."""
         return self.views[number]
+
+
+@dataclass(frozen=True)
+class SomeViews:
+    """Some of other views.
+
+    Attributes:
+        images: The others.
+        numbers: Which of them, in this order.
+    """
+
+    images: Views
+    numbers: Sequence[int]
+
+    @property
+    def cameras(self) -> Sequence[Camera]:
+        """Of those views."""
+        cameras = self.images.cameras
+        return [cameras[number] for number in self.numbers]
+
+    def __len__(self) -> int:
+        """Returns their number."""
+        return len(self.numbers)
+
+    def __getitem__(self, number: int) -> ViewTensors:
+        """Returns a view with its pixels."""
+        return self.images[self.numbers[number]]
 
 
 def mapped(view: ViewTensors, change: Callable[[Tensor], Tensor]) -> ViewTensors:

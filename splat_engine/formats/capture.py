@@ -28,12 +28,14 @@ CAPTURE_VERSION = 1
 TRANSFORMS_NAME = "transforms.json"
 PARTIAL_NAME = "transforms.partial.json"
 """The finished views of a capture that was interrupted; ``read_capture`` takes the file's path."""
+PROPOSED_NAME = "proposed.json"
+"""Cameras alone, in the form of transforms.json: what ``splat-engine propose`` wants rendered next, best first."""
 INIT_NAME = "init.ply"
 PASSES = ("depth", "normal", "position", "object_index")
 
 Split = Literal["train", "test"]
 
-_UNREAD_KEYS = {"mask_path": "masks", "depth_file_path": "depth pictures"}
+_UNREAD_KEYS = {"depth_file_path": "depth pictures"}
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class View:
         image: Path of the 8-bit picture relative to the capture, or None.
         frame: The scene's frame the view was rendered at.
         time_s: The same in seconds.
+        mask: Path of a picture relative to the capture that is black where the view does not count, or None.
     """
 
     camera: Camera
@@ -55,6 +58,7 @@ class View:
     image: str | None = None
     frame: int = 0
     time_s: float = 0.0
+    mask: str | None = None
 
 
 @dataclass(frozen=True)
@@ -172,14 +176,15 @@ def _frame_of(view: View) -> dict[str, Any]:
         "near": view.camera.near,
         "far": view.camera.far,
     }
-    return {"file_path": _name_of(view), **view.camera.to_frame(), "splatfit": ours}
+    mask = {} if view.mask is None else {"mask_path": view.mask}
+    return {"file_path": _name_of(view), **mask, **view.camera.to_frame(), "splatfit": ours}
 
 
 def read_capture(path: str | Path) -> Capture:
     """Reads a capture, or a nerfstudio or NeRF-synthetic data set.
 
     NeRF-synthetic's transforms_train.json and transforms_test.json beside each other are read as one.
-    Frames whose file is missing are an error, not a silence; masks and depth pictures of others get a note.
+    Frames whose file is missing are an error, not a silence; depth pictures of others get a note.
 
     Args:
         path: The directory, or its transforms.json.
@@ -311,7 +316,9 @@ def _views_of(document: dict[str, Any], file: Path, root: Path, split: Split | N
             raise FormatError(f"{where} is of the split {own_split!r}.", "It is train or test.")
         frame_number = _typed(ours, "frame", int, 0, where)
         time_s = _typed(ours, "time_s", float, 0.0, where)
-        views.append(View(camera, own_split, exr, image, frame_number, time_s))
+        mask = _typed(frame, "mask_path", str, None, where)
+        _check_files(root, where, mask)
+        views.append(View(camera, own_split, exr, image, frame_number, time_s, mask))
     return views
 
 
@@ -338,13 +345,17 @@ def _files_of(
         if not name:
             raise FormatError(f"{where} has no file_path.", _AGAIN)
         image = _with_suffix(name, root)
-    for named in (exr, image):
+    _check_files(root, where, exr, image)
+    return exr, image
+
+
+def _check_files(root: Path, where: str, *names: str | None) -> None:
+    for named in names:
         if named is not None and not (root / named).is_file():
             raise UserError(
                 f"{where} names {named}, which is not there.",
                 "Finish or repeat the capture, or drop the view from the file.",
             )
-    return exr, image
 
 
 def _with_suffix(name: str, root: Path) -> str:

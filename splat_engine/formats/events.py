@@ -99,9 +99,9 @@ class Resumed(Event):
 
 @dataclass(frozen=True)
 class Finished(Event):
-    """The last event of a run that ended as it should; ``reason`` is done, stopped, interrupted or parent gone.
+    """The last event of a run that ended as it should; ``reason`` is done, plateau, stopped, interrupted or parent gone.
 
-    After the last two there is a checkpoint to resume from, and no result yet.
+    "plateau" is done before the last step, because the fit hardly improved any more. After the last two there is a checkpoint to resume from, and no result yet.
     """
 
     name: ClassVar[str] = "finished"

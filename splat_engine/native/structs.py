@@ -241,6 +241,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("loss", "ptr"),
         ("radii", "ptr"),
         ("v_means2d", "ptr"),
+        ("v_abs_means2d", "ptr"),
     ],
     "relocate": [
         ("count", "i64"),

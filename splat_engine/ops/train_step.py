@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from splat_engine import native
@@ -31,12 +32,15 @@ class TrainStep(NamedTuple):
         squared: the mean squared difference of the pictures, a scalar.
         means2d: [N, 2] gradient of the loss by the centres on the screen, per px.
         radii: [N, 2] px, 0 where the splat was culled.
+        absolute: [N, 2] sums over pixels of the gradient's absolute values, as ``RasterPass.backward`` makes them; None
+            where they were not asked for.
     """
 
     loss: Tensor
     squared: Tensor
     means2d: Tensor
     radii: Tensor
+    absolute: Tensor | None = None
 
 
 def train_step(
@@ -67,6 +71,7 @@ def train_step(
     eps: float = 1e-15,
     sparse: bool = False,
     log_scale_floors: Tensor | None = None,
+    absolute: bool = False,
 ) -> TrainStep:
     """Takes a training step on one view, bit for bit what these ops do one after the other on the CPU:
     ``project``, ``sh_colors``, ``rasterize``, ``photometric_loss``, their backwards, ``update_splats``.
@@ -84,6 +89,7 @@ def train_step(
         encode: as in ``photometric_loss``, and so linear, ssim_weight, mse_weight, alpha_weight and valid.
         camera_model: as in ``project``, and so dilation_px2, antialiased and near.
         decode: as in ``sh_colors``.
+        absolute: whether to make absolute gradients, too.
 
     Raises:
         ValueError: a shape, type, number or name is not as above.
@@ -122,6 +128,7 @@ def train_step(
     )
     figures = means.new_empty(5)
     gradient, radii = means.new_empty(means.shape[0], 2), means.new_empty(means.shape[0], 2)
+    absolutes = torch.empty_like(gradient) if absolute else None
     options = comparison_options(encode, linear, ssim_weight, mse_weight, alpha_weight)
     comparison = comparison_fields(target, target_alpha, background, valid, figures, options)
     scalar = scalar_name(means.dtype)
@@ -134,5 +141,6 @@ def train_step(
         loss=ctypes.addressof(loss_args),
         radii=address(radii),
         v_means2d=address(gradient),
+        v_abs_means2d=address(absolutes),
     )
-    return TrainStep(figures[0], figures[3], gradient, radii)
+    return TrainStep(figures[0], figures[3], gradient, radii, absolutes)

@@ -55,7 +55,9 @@ class FakeLayout:
     @staticmethod
     def _operator(idname: str) -> Any:
         group, function = idname.split(".")
-        return getattr(getattr(bpy.ops, group), function).get_rna_type()  # KeyError where there is none
+        return _Button(
+            getattr(getattr(bpy.ops, group), function).get_rna_type()
+        )  # KeyError where there is none
 
     def texts(self) -> list[str]:
         """Returns every text that was drawn."""
@@ -64,6 +66,16 @@ class FakeLayout:
     def operators(self) -> list[str]:
         """Returns the operators of the buttons that were drawn."""
         return [arguments["operator"] for name, arguments in self.calls if name == "operator"]
+
+
+class _Button:
+    """What ``operator`` returns: takes the operator's own properties alone."""
+
+    def __init__(self, operator: Any) -> None:
+        object.__setattr__(self, "_operator", operator)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        assert name in self._operator.properties, f"{self._operator.identifier} has no property {name}"
 
 
 def draw(panel: Any, context: Any = None) -> FakeLayout:

@@ -280,6 +280,24 @@ def test_changed_settings_render_what_they_change(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "views").glob("*.exr")) == ["0001.exr", "0002.exr"]
 
 
+def test_held_out_views_alone_are_denoised(tmp_path: Path) -> None:
+    """They come closer to many samples than as they were rendered; training views stay, and are not rendered anew."""
+    lit_scene()
+    quick = {"rig": "ring", "views": 4, "samples": 4, "resolution": 48}
+    assert capture(tmp_path / "raw", **quick) == 4
+    assert capture(tmp_path / "clean", **quick) == 4
+    assert capture(tmp_path / "clean", **quick, test_denoise=True) == 1
+    assert capture(tmp_path / "truth", **quick, test_samples=512) == 4
+    test = next(n for n, view in enumerate(read_capture(tmp_path / "raw").views, 1) if view.split == "test")
+    raw, clean, truth = (passes_of(tmp_path / name, test)["color"] for name in ("raw", "clean", "truth"))
+    solid = (truth[..., 3] == 1) & (raw[..., 3] == 1)  # alpha is left as it is, and so are the edges
+    assert solid.sum() > 200
+    assert ((clean - truth)[solid] ** 2).mean() < 0.5 * ((raw - truth)[solid] ** 2).mean()
+    for number in set(range(1, 5)) - {test}:
+        raw, clean = (passes_of(tmp_path / name, number)["color"] for name in ("raw", "clean"))
+        np.testing.assert_array_equal(raw, clean)
+
+
 @pytest.mark.parametrize("damage", ["cut", "gone", "state"])
 def test_a_damaged_view_is_rendered_again(tmp_path: Path, damage: str) -> None:
     """A cut-off or missing EXR, or a cut-off line of the state, costs one view and no error."""

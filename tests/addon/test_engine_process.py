@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,11 @@ from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import (
     DensifySettings,
     FitSettings,
+    LossSettings,
     OptimizerSettings,
     RunSettings,
+    StartSettings,
+    run_with_preset,
 )
 
 FAKE = Path(__file__).with_name("fake_engine.py")
@@ -262,12 +266,24 @@ def test_environment_is_clean():
     assert found["PYTHONPATH"] == str(engine_process.checkout())
 
 
+def test_a_preset_and_what_is_set_beside_it(run):
+    """The preset is named once; a value that it changes and a person changed back is an option of its own."""
+    settings = run_with_preset(RunSettings(), "draft")
+    words = engine_process.train_command(Path("/py"), Path("/c"), run, settings)
+    assert [word for word in words if word.startswith("--")][3:] == ["--preset=draft"]
+    settings = replace(settings, fit=replace(settings.fit, steps=RunSettings().fit.steps))
+    words = engine_process.train_command(Path("/py"), Path("/c"), run, settings)
+    assert words[-2:] == ["--preset=draft", f"--steps={RunSettings().fit.steps}"]
+
+
 def test_command_line_says_what_differs(run):
     """Only settings off their default become options, spelled as the engine spells them."""
     settings = RunSettings(
-        FitSettings(steps=7, random_background=False, start="a b.ply"),
-        OptimizerSettings(sh_dc=0.5),
-        DensifySettings(start=3),
+        fit=FitSettings(steps=7),
+        start=StartSettings(start="a b.ply", start_splats=9),
+        loss=LossSettings(random_background=False),
+        optimizer=OptimizerSettings(sh_dc=0.5),
+        densify=DensifySettings(start=3),
     )
     command = engine_process.train_command(Path("/py"), Path("/c"), run, settings, resume=True)
     head = [
@@ -284,5 +300,6 @@ def test_command_line_says_what_differs(run):
     ]
     assert command[: len(head)] == head
     assert command[len(head) :] == [
-        "--resume", "--steps=7", "--start=a b.ply", "--no-random-background", "--lr-sh-dc=0.5", "--densify-start=3"
+        "--resume", "--steps=7", "--start=a b.ply", "--start-splats=9", "--no-random-background", "--lr-sh-dc=0.5",
+        "--densify-start=3",
     ]  # fmt: skip

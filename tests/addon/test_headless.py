@@ -10,10 +10,11 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import headless, scene
+from addon import command_line, headless, scene
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, View, write_capture
 from splat_engine.formats.exr import read_passes
+from splat_engine.formats.settings import PRESETS, CaptureSettings
 from splat_engine.formats.splat_ply import read_splat_ply, write_splat_ply
 from splat_engine.formats.splats import Splats
 from tests.addon.clouds import cloud
@@ -145,6 +146,20 @@ def test_mistakes_are_told(words, said, ply, blend, tmp_path, capfd):
     assert not error["ok"] and error["error"]["headline"]
     report.unlink()
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+def test_a_preset_is_of_capture_and_fit():
+    """fit --preset sets views and samples, steps and splats; what is said by itself wins; capture knows no preset."""
+    parse = command_line.make_parser().parse_args
+    options = parse(
+        ["fit", "a.blend", "--out", "b.blend", "--preset", "draft", "--views", "9", "--steps", "7"]
+    )
+    captured, run = command_line.capture_settings(options), command_line.run_settings(options)
+    draft = PRESETS["draft"]
+    assert (captured.views, captured.samples) == (9, draft["capture"]["samples"])
+    assert (run.fit.preset, run.fit.steps, run.fit.max_splats) == ("draft", 7, draft["fit"]["max_splats"])
+    plain = parse(["capture", "a.blend", "--out", "b"])
+    assert command_line.capture_settings(plain) == CaptureSettings()
 
 
 def test_wrong_command_lines(capfd):

@@ -10,7 +10,7 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import panels, preferences, registration, running, scene
+from addon import panels, registration, running, scene
 from addon.session import Session, State
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
@@ -105,20 +105,6 @@ def test_origin_of_the_active_object():
     bpy.context.view_layer.objects.active = object
     texts = draw(panels.SPLATFIT_PT_files).texts()
     assert "From /runs/7" in texts and "30.0 dB on held-out views" in texts
-
-
-def test_preferences_draw():
-    """The preferences show the engine's Python and a button that checks it."""
-    layout = FakeLayout()
-    drawn: Any = preferences.make_class()
-    stand_in = type("Preferences", (), {"layout": layout, "bl_rna": _HasProperty("engine_python")})()
-    drawn.draw(stand_in, bpy.context)
-    assert layout.operators() == ["splatfit.check_engine"]
-
-
-class _HasProperty:
-    def __init__(self, name: str) -> None:
-        self.properties = {name}
 
 
 def test_fake_layout_refuses_what_blender_would():

@@ -13,7 +13,13 @@ from addon import properties, registration, running
 from addon.session import Session, State
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
-from splat_engine.formats.settings import RunSettings, declarations
+from splat_engine.formats.settings import (
+    CaptureSettings,
+    RunSettings,
+    capture_with_preset,
+    declarations,
+    run_with_preset,
+)
 
 
 @pytest.fixture
@@ -96,10 +102,25 @@ def test_touched_properties_arrive(registered):
     """What a person sets is what the engine gets."""
     chosen: Any = bpy.context.scene.splatfit
     chosen.capture.views, chosen.capture.target, chosen.capture.rig = 7, "Cube", "dome"
-    chosen.optimizer.means, chosen.fit.random_background = 3.3e-4, False
+    chosen.optimizer.means, chosen.loss.random_background = 3.3e-4, False
     captured, run = properties.capture_settings(bpy.context.scene), properties.run_settings(bpy.context.scene)
     assert (captured.views, captured.target, captured.rig) == (7, "Cube", "dome")
-    assert (run.optimizer.means, run.fit.random_background) == (3.3e-4, False)
+    assert (run.optimizer.means, run.loss.random_background) == (3.3e-4, False)
+
+
+def test_a_chosen_preset_sets_what_it_is_about(registered):
+    """Steps and splats of the fit, views and samples of the capture; another preset sets them anew, a person may too."""
+    chosen: Any = bpy.context.scene.splatfit
+    for name in ("draft", "high", "standard"):
+        chosen.fit.preset = name
+        captured, run = (
+            properties.capture_settings(bpy.context.scene),
+            properties.run_settings(bpy.context.scene),
+        )
+        assert run == run_with_preset(RunSettings(), name)
+        assert captured == capture_with_preset(CaptureSettings(), name)
+    chosen.fit.steps = 77
+    assert properties.run_settings(bpy.context.scene).fit.steps == 77
 
 
 def test_values_beyond_limits_are_told(registered, monkeypatch):

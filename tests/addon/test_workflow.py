@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,22 @@ def test_folder_beside_the_file(tmp_path):
     assert workflow.default_folder(str(tmp_path / "a.blend")) == tmp_path / "a.splatfit"
     with pytest.raises(UserError, match="never saved"):
         workflow.default_folder("")
+
+
+def test_adaptive_capture_wants_the_engine_before_anything_is_rendered(run, tmp_path):
+    """Without an engine the session does not even begin; the scene's own cameras need none, and the report says why."""
+    bpy.ops.mesh.primitive_cube_add()
+    asked = replace(
+        request(tmp_path, run),
+        capture=replace(TINY, views=8, adaptive=True),
+        engine_python=str(tmp_path / "no python"),
+    )
+    with pytest.raises(UserError, match="There is no engine Python"):
+        workflow.capture_session(asked)
+    assert not (tmp_path / "capture").exists()
+    camera = bpy.data.objects.new("Eye", bpy.data.cameras.new("Eye"))
+    camera.location = (0, 0, 9)
+    bpy.context.scene.collection.objects.link(camera)
+    session = capture(replace(asked, capture=replace(asked.capture, rig="scene")))
+    assert any("captured as they are" in warning for warning in session.report.warnings)
+    assert len(read_capture(tmp_path / "capture").views) == 1

@@ -26,7 +26,8 @@ from tests.engine.tiny_capture import write_tiny_capture
 
 READ_BACK = "splat_engine/ops/_cuda/rasterize.py"
 """Where the number of pairs of a splat and a tile is read."""
-DENSIFY = "splat_engine/fit/strategies.py"
+DENSIFY = "splat_engine/fit/strategies/"
+TIDY = "splat_engine/fit/tidy.py"
 LOOK = "splat_engine/fit/trainer.py"
 WEIGHTS: dict[str, dict[str, object]] = {
     "colour alone": {},
@@ -36,8 +37,9 @@ WEIGHTS: dict[str, dict[str, object]] = {
 
 
 def files_of(waits: list[str]) -> Counter[str]:
-    """How often the processor waited in each file."""
-    return Counter(wait.rpartition(" at ")[2].partition(":")[0] for wait in waits)
+    """How often the processor waited in each file; the strategies' count as one."""
+    files = (wait.rpartition(" at ")[2].partition(":")[0] for wait in waits)
+    return Counter(DENSIFY if file.startswith(DENSIFY) else file for file in files)
 
 
 @pytest.mark.parametrize("weights", list(WEIGHTS.values()), ids=list(WEIGHTS))
@@ -45,7 +47,8 @@ def files_of(waits: list[str]) -> Counter[str]:
 def test_a_step_waits_for_the_card_once(
     emulated: EmulatedLauncher, formation: str, weights: dict[str, object]
 ) -> None:
-    """For the number of pairs. Every tenth step also for loss and PSNR, and densification for what it chooses."""
+    """For the number of pairs. Every tenth step also for loss and PSNR, and densification for what it chooses; when the
+    number of splats settles, and at the end, each view is looked at, and what none sees is chosen."""
     steps = PSNR_INTERVAL + 3
     run = tiny_fit.settings(formation, steps, sh_interval=2, **weights)  # type: ignore[arg-type]
     plain = tiny_fit.trainer(run, torch.device("cpu"), "cuda")
@@ -53,7 +56,9 @@ def test_a_step_waits_for_the_card_once(
         made = tiny_fit.trainer(run, device, "cuda")
         for step in range(1, steps + 1):
             found = files_of(waits_of(made.train_step, waits))
-            assert found.pop(READ_BACK) == 1
+            settles = step in (int(0.7 * steps), steps)
+            assert found.pop(READ_BACK) == 1 + len(made.images) * settles
+            assert found.pop(TIDY, 0) > 0 or not settles
             told = step % PSNR_INTERVAL == 1
             is_over = step == steps  # then it also looks whether every group has learned
             assert found.pop(LOOK, 0) == 2 * told if not is_over else found.pop(LOOK) > 2

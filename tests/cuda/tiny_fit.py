@@ -19,8 +19,9 @@ from splat_engine.fit.trainer import Trainer
 from splat_engine.fit.views import ViewList, ViewTensors, camera_tensors, mapped, view_tensors
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.conventions import SH_C0, Formation
-from splat_engine.formats.settings import DensifySettings, FitSettings, OptimizerSettings, RunSettings
+from splat_engine.formats.settings import DensifySettings, OptimizerSettings, RunSettings
 from splat_engine.formats.splats import Splats
+from tests.engine.run_settings import run_settings
 
 SIZE_PX = 32
 RATES = OptimizerSettings(means=2e-3, means_final=2e-4, log_scales=0.02, quats=0.01, sh_dc=0.02, sh_rest=2e-3)
@@ -74,11 +75,8 @@ def views(formation: ImageFormation) -> list[ViewTensors]:
 def settings(formation: Formation, steps: int, **fit: object) -> RunSettings:
     """Settings of a fit with clones, splits and an opacity reset in its first ten steps."""
     chosen = {"sh_degree": 2, "sh_interval": 3, "max_splats": 60, **fit}
-    return RunSettings(
-        fit=FitSettings(steps=steps, formation=formation, **chosen),  # type: ignore[arg-type]
-        optimizer=RATES,
-        densify=DENSIFY,
-    )
+    values = {"steps": steps, "formation": formation, **chosen}
+    return run_settings(values, optimizer=RATES, densify=DENSIFY)
 
 
 def trainer(run: RunSettings, device: torch.device, backend: str) -> Trainer:

@@ -136,6 +136,27 @@ def test_nan_pixels_are_masked_with_a_warning(tmp_path: Path) -> None:
     assert len(said) == 1 and "a.exr has 2 pixels" in said[0]
 
 
+def test_a_mask_says_what_counts(tmp_path: Path) -> None:
+    """Where the mask is black a pixel does not count, nor its depth and normal; any other grey lets it count."""
+    rgba = combined()
+    rgba[..., 3], rgba[4, 4, 0] = 1.0, np.nan
+    normal = np.ones((H, W, 3), np.float32)
+    write_view(tmp_path / "a.exr", rgba, Depth=np.full((H, W, 1), 3.0, np.float32), Normal=normal)
+    grey = np.full((H, W), 255, np.uint8)
+    grey[1, 2], grey[0, 3] = 0, 7
+    Image.fromarray(grey).save(tmp_path / "m.png")
+    capture = one_view(tmp_path)
+    capture = replace(capture, views=(replace(capture.views[0], mask="m.png"),))
+    options = {"with_depth": True, "with_normals": True, "warn": lambda message: None}
+    view = CaptureImages(capture, "train", LINEAR, **options)[0]  # type: ignore[arg-type]
+    assert view.valid is not None and view.depth is not None and view.normals is not None
+    assert (~view.valid).nonzero().tolist() == [[1, 2], [4, 4]]
+    assert (view.depth == 0).nonzero().tolist() == [[1, 2], [4, 4]] and not view.normals[1, 2].any()
+    Image.fromarray(grey[:-1]).save(tmp_path / "m.png")
+    with pytest.raises(UserError, match=r"m\.png is 7 x 4 pixels"):
+        CaptureImages(capture, "train", LINEAR)
+
+
 def test_depth_of_nothing_is_zero(tmp_path: Path) -> None:
     """Blender's 1e10, and whatever stands where alpha is 0, become 0; normals too where alpha is 0."""
     rgba = combined()

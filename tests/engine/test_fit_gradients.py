@@ -13,7 +13,7 @@ from splat_engine.fit.gradients import Comparison, compare_view
 from splat_engine.fit.losses import fit_loss
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.views import ViewTensors
-from splat_engine.formats.settings import FitSettings
+from splat_engine.formats.settings import LossSettings
 from splat_engine.ops import RasterPass, ScreenGradients, photometric_loss_and_gradients
 from tests.engine.tiny_capture import known_splats, perturbed, write_tiny_capture
 
@@ -32,7 +32,7 @@ def scene() -> tuple[SplatState, Tensor]:
 
 
 def by_autograd(
-    view: ViewTensors, formation: ImageFormation, settings: FitSettings
+    view: ViewTensors, formation: ImageFormation, settings: LossSettings
 ) -> tuple[Tensor, ScreenGradients]:
     """Loss and gradients of the same ops, with autograd from the screen to the loss."""
     state, background = scene()
@@ -45,7 +45,7 @@ def by_autograd(
 
 
 def compared(
-    view: ViewTensors, formation: ImageFormation, settings: FitSettings, backend: str = "cpu"
+    view: ViewTensors, formation: ImageFormation, settings: LossSettings, backend: str = "cpu"
 ) -> Comparison:
     state, background = scene()
     return compare_view(state, view, background, formation, settings, backend=backend, **OPTIONS)
@@ -55,7 +55,7 @@ def compared(
 @pytest.mark.parametrize("name", ["blender", "classic"])
 def test_the_native_way_equals_autograd(view: ViewTensors, name: str, weights: dict[str, float]) -> None:
     """Loss and all gradients on the screen agree to float rounding, with and without depth and normals."""
-    formation, settings = ImageFormation(name), FitSettings(mse_weight=0.5, **weights)  # type: ignore[arg-type]
+    formation, settings = ImageFormation(name), LossSettings(mse_weight=0.5, **weights)  # type: ignore[arg-type]
     ours = compared(view, formation, settings)
     loss, gradients = by_autograd(view, formation, settings)
     assert not ours.loss.requires_grad and loss > 0.05
@@ -71,7 +71,7 @@ def test_the_native_way_equals_autograd(view: ViewTensors, name: str, weights: d
 @pytest.mark.parametrize("weights", GEOMETRY)
 def test_the_native_way_equals_the_reference(view: ViewTensors, weights: dict[str, float]) -> None:
     """Plain torch all the way gives the same loss, and the same gradients to 1e-3 in float32."""
-    formation, settings = ImageFormation("blender"), FitSettings(**weights)  # type: ignore[arg-type]
+    formation, settings = ImageFormation("blender"), LossSettings(**weights)  # type: ignore[arg-type]
     ours, reference = (compared(view, formation, settings, backend) for backend in ("cpu", "reference"))
     torch.testing.assert_close(ours.loss, reference.loss, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(ours.squared, reference.squared, rtol=1e-4, atol=1e-6)
@@ -104,6 +104,6 @@ def test_a_comparison_only_reads(view: ViewTensors) -> None:
     state, background = scene()
     before = {name: value.clone() for name, value in state.params.items()}
     pixels = view.color.clone()
-    compare_view(state, view, background, ImageFormation("blender"), FitSettings(), backend="cpu", **OPTIONS)
+    compare_view(state, view, background, ImageFormation("blender"), LossSettings(), backend="cpu", **OPTIONS)
     assert all(torch.equal(before[name], value) for name, value in state.params.items())
     assert torch.equal(pixels, view.color)

@@ -9,23 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from splat_engine.fit.start import (
+from splat_engine.fit.start import start_splats
+from splat_engine.fit.start.points import (
     NEAR_SHARE,
     NORMAL_SHARE,
     RANDOM_OPACITY,
     random_points,
-    scene_bounds,
-    scene_extent,
     splats_from_points,
-    start_splats,
 )
-from splat_engine.fit.strategies import rotate
+from splat_engine.fit.start.scene import scene_bounds, scene_extent
+from splat_engine.fit.strategies.children import rotate
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, CaptureInfo, View
 from splat_engine.formats.conventions import SH_C0, srgb_from_linear
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.point_ply import Points, write_point_ply
-from splat_engine.formats.settings import RANDOM_START, FitSettings
+from splat_engine.formats.settings import RANDOM_START, FitSettings, RunSettings, StartSettings
 from splat_engine.formats.splat_ply import write_splat_ply
 from splat_engine.formats.splats import Splats
 from tests.engine.tiny_capture import known_splats, look_at, ring_cameras
@@ -44,6 +43,10 @@ def grid_points(normals: bool = True) -> Points:
 
 def captured(cameras: list[Camera], root: Path = Path(), **more: object) -> Capture:
     return Capture(root, tuple(View(camera, exr="x.exr") for camera in cameras), **more)  # type: ignore[arg-type]
+
+
+def started_from(path: Path, **fit: object) -> RunSettings:
+    return RunSettings(fit=FitSettings(**fit), start=StartSettings(start=str(path)))  # type: ignore[arg-type]
 
 
 def assert_sane(splats: Splats) -> None:
@@ -176,14 +179,14 @@ def test_start_reads_points_and_splats(tmp_path: Path) -> None:
     capture = captured(ring_cameras(8), tmp_path)
     rng = np.random.default_rng(0)
     write_point_ply(tmp_path / "points.ply", grid_points())
-    splats, extent = start_splats(capture, FitSettings(start=str(tmp_path / "points.ply")), rng, pytest.fail)
+    splats, extent = start_splats(capture, started_from(tmp_path / "points.ply"), rng, pytest.fail)
     assert len(splats) == 100 and extent > 4
     write_splat_ply(tmp_path / "splats.ply", known_splats(30).with_sh_degree(3))
-    settings = FitSettings(start=str(tmp_path / "splats.ply"), sh_degree=1)
+    settings = started_from(tmp_path / "splats.ply", sh_degree=1)
     splats, _ = start_splats(capture, settings, rng, pytest.fail)
     assert len(splats) == 30 and splats.sh_degree == 1
     assert np.array_equal(splats.means, known_splats(30).means)
-    splats, _ = start_splats(capture, FitSettings(random_points=77), rng, pytest.fail)
+    splats, _ = start_splats(capture, RunSettings(start=StartSettings(random_points=77)), rng, pytest.fail)
     assert len(splats) == 77 and np.allclose(splats.opacities(), RANDOM_OPACITY)
     assert_sane(splats)
 
@@ -197,9 +200,7 @@ def test_start_reads_colmap_points(tmp_path: Path) -> None:
     moved = ((1.0, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, -1.0))
     capture = captured(ring_cameras(8), tmp_path, world_from_colmap=moved)
     for start in (tmp_path, file):
-        splats, extent = start_splats(
-            capture, FitSettings(start=str(start)), np.random.default_rng(0), pytest.fail
-        )
+        splats, extent = start_splats(capture, started_from(start), np.random.default_rng(0), pytest.fail)
         assert_sane(splats)
         # Cameras stand 4.1 from the centre: the points at 4 and 5 are not near one of the eight.
         assert np.array_equal(splats.means, np.stack((np.arange(1, 6), np.zeros(5), np.zeros(5)), axis=1))
@@ -210,8 +211,8 @@ def test_start_at_random_leaves_the_captures_points(tmp_path: Path) -> None:
     """The word is no file's name, and counts also where init.ply is there."""
     write_point_ply(tmp_path / "init.ply", grid_points())
     capture = captured(ring_cameras(8), tmp_path, init=tmp_path / "init.ply")
-    assert len(start_splats(capture, FitSettings(), np.random.default_rng(0), pytest.fail)[0]) == 100
-    settings = FitSettings(start=RANDOM_START, random_points=77)
+    assert len(start_splats(capture, RunSettings(), np.random.default_rng(0), pytest.fail)[0]) == 100
+    settings = RunSettings(start=StartSettings(start=RANDOM_START, random_points=77))
     splats, _ = start_splats(capture, settings, np.random.default_rng(0), pytest.fail)
     assert len(splats) == 77 and np.allclose(splats.opacities(), RANDOM_OPACITY)
 
@@ -221,7 +222,7 @@ def test_start_keeps_to_the_most_splats(tmp_path: Path) -> None:
     write_point_ply(tmp_path / "points.ply", grid_points())
     capture = captured(ring_cameras(8), init=tmp_path / "points.ply")
     said: list[str] = []
-    settings = FitSettings(max_splats=40)
+    settings = RunSettings(fit=FitSettings(max_splats=40))
     chosen = [start_splats(capture, settings, np.random.default_rng(7), said.append)[0] for _ in range(2)]
     assert len(chosen[0]) == 40 and np.array_equal(chosen[0].means, chosen[1].means)
     assert "100 points; 40" in said[0]
@@ -234,14 +235,10 @@ def test_start_without_points_is_an_error(tmp_path: Path) -> None:
     capture = captured(ring_cameras(8), tmp_path)
     for name, words in (("none.ply", "holds no usable point"), ("absent.ply", "There is no file")):
         with pytest.raises(UserError, match=rf"{words}|{name}.*{words}") as caught:
-            start_splats(
-                capture, FitSettings(start=str(tmp_path / name)), np.random.default_rng(0), pytest.fail
-            )
+            start_splats(capture, started_from(tmp_path / name), np.random.default_rng(0), pytest.fail)
         assert name in caught.value.headline and caught.value.hint
     broken = known_splats(3)
     broken.means[:] = math.nan
     write_splat_ply(tmp_path / "nan.ply", broken)
     with pytest.raises(UserError, match="no usable point"):
-        start_splats(
-            capture, FitSettings(start=str(tmp_path / "nan.ply")), np.random.default_rng(0), lambda text: None
-        )
+        start_splats(capture, started_from(tmp_path / "nan.ply"), np.random.default_rng(0), lambda text: None)

@@ -1,4 +1,4 @@
-"""Rows come and go in parameters, moments and buffers alike; Adam, strategies and the guard change what they should."""
+"""Rows come and go in parameters, moments and buffers alike; Adam and the guard change what they should."""
 
 from __future__ import annotations
 
@@ -14,19 +14,9 @@ from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.guard import log_scale_floors
 from splat_engine.fit.model import PARAMETER_NAMES, SplatState
 from splat_engine.fit.optimizer import Adam, Seen, exponential
-from splat_engine.fit.strategies import (
-    GRADIENT_SUM,
-    RESET_OPACITY,
-    SEEN_COUNT,
-    SPLIT_SHRINK,
-    AdaptiveDensity,
-    KeepAll,
-    make_strategy,
-    rotate,
-)
+from splat_engine.fit.schedule import Schedule
 from splat_engine.fit.views import camera_tensors
-from splat_engine.formats.settings import DensifySettings, OptimizerSettings
-from splat_engine.formats.splats import Splats
+from splat_engine.formats.settings import OptimizerSettings
 from tests.engine.tiny_capture import HEIGHT, WIDTH, known_splats, look_at, ring_cameras
 
 
@@ -106,7 +96,7 @@ def test_adam_is_torch_adam_with_a_rate_each(name: str, backend: str) -> None:
     state = SplatState.from_splats(known_splats(7).with_sh_degree(2))
     leaves = {name: value.clone() for name, value in state.params.items()}
     leaves["sh_dc"], leaves["sh"] = leaves["sh"][:, :1].clone(), leaves["sh"][:, 1:].clone()
-    adam = Adam(settings, formation, extent=3.0, steps=20, backend=backend)
+    adam = Adam(settings, formation, extent=3.0, schedule=Schedule(20), backend=backend)
     rates = adam.rates(1)
     assert rates["means"] == pytest.approx(0.003) and rates["sh"] == 1e-3 and rates["sh_dc"] == 0.02
     other = torch.optim.Adam(
@@ -141,7 +131,7 @@ def test_position_schedule() -> None:
         OptimizerSettings(means=1e-2, means_final=1e-4, final_share=0.25),
         ImageFormation("blender"),
         extent=2.0,
-        steps=101,
+        schedule=Schedule(101),
     )
     assert adam.rates(101)["quats_wxyz"] == pytest.approx(0.25 * adam.rates(1)["quats_wxyz"])
     assert [adam.rates(step)["means"] for step in (1, 51, 101, 500)] == pytest.approx(
@@ -156,118 +146,16 @@ def test_the_other_rates_fade() -> None:
         OptimizerSettings(final_share=0.25, sh_dc=0.04, quats=0.01),
         ImageFormation("blender"),
         extent=1.0,
-        steps=101,
+        schedule=Schedule(101),
     )
     assert [adam.rates(step)["sh_dc"] for step in (1, 51, 101)] == pytest.approx([0.04, 0.02, 0.01])
     assert adam.rates(101)["quats_wxyz"] == pytest.approx(0.0025)
-    still = Adam(OptimizerSettings(final_share=1.0), ImageFormation("blender"), extent=1.0, steps=101)
+    still = Adam(
+        OptimizerSettings(final_share=1.0), ImageFormation("blender"), extent=1.0, schedule=Schedule(101)
+    )
     assert {name: rate for name, rate in still.rates(101).items() if name != "means"} == {
         name: rate for name, rate in still.rates(1).items() if name != "means"
     }
-
-
-def prepared(state: SplatState, gradients: list[float]) -> SplatState:
-    """Gives each splat a mean screen-space gradient, as if seen in 4 steps."""
-    state.buffers[GRADIENT_SUM] = torch.tensor(gradients) * 4
-    state.buffers[SEEN_COUNT] = torch.full((len(gradients),), 4.0)
-    return state
-
-
-def adaptive(max_splats: int = 100, steps: int = 1000, **settings: object) -> AdaptiveDensity:
-    declared = DensifySettings(
-        start=10, interval=10, gradient=0.1, split_size=0.05, prune_size=1.0, **settings
-    )  # type: ignore[arg-type]
-    return AdaptiveDensity(declared, extent=2.0, steps=steps, max_splats=max_splats)
-
-
-def six() -> SplatState:
-    """Two small, two large, one transparent, one huge splat; opacity 0.8."""
-    state = state_of()
-    with torch.no_grad():
-        state.params["log_scales"][:] = torch.tensor([0.01, 0.02, 0.3, 0.4, 0.02, 5.0]).log()[:, None]
-        state.params["opacity_logits"][:] = 1.4
-        state.params["opacity_logits"][4] = -8
-    return state
-
-
-def test_clone_split_and_prune() -> None:
-    """High gradient: small splats are cloned, large ones split into two smaller near them; weak and huge ones go."""
-    state = prepared(six(), [0.5, 0.01, 0.5, 0.01, 0.5, 0.5])
-    means = state.params["means"].clone()
-    assert adaptive().after_step(10, state, torch.Generator().manual_seed(0))
-    number = state.buffers["number"].int().tolist()
-    assert number == [0, 1, 3, 0, 2, 2]  # kept, then the clone, then the split ones
-    scales = state.params["log_scales"].exp()[:, 0]
-    torch.testing.assert_close(
-        scales, torch.tensor([0.01, 0.02, 0.4, 0.01, 0.3 / SPLIT_SHRINK, 0.3 / SPLIT_SHRINK])
-    )
-    after = state.params["means"]
-    assert torch.equal(after[3], means[0])
-    children = after[4:] - means[2]
-    assert children.norm(dim=1).min() > 0 and children.norm(dim=1).max() < 4 * 0.3
-    assert not torch.equal(children[0], children[1])
-    assert not state.moments["means"][0][3:].any() and (state.moments["means"][0][:3] == 1).all()
-    assert not state.buffers[GRADIENT_SUM].any() and len(state.buffers[GRADIENT_SUM]) == 6
-
-
-def test_no_more_than_the_most_splats() -> None:
-    """Where room is short the highest gradients win; without room nothing is added."""
-    gradients = [0.5, 0.9, 0.6, 0.01, 0.0, 0.0]
-    state = prepared(six(), gradients)
-    adaptive(max_splats=5).after_step(10, state, torch.Generator())
-    assert len(state) == 5 and state.buffers["number"].tolist() == [0, 1, 2, 3, 1]
-    state = prepared(six(), gradients)
-    adaptive(max_splats=3).after_step(10, state, torch.Generator())
-    assert state.buffers["number"].tolist() == [0, 1, 2, 3]
-
-
-def test_densify_keeps_its_hours() -> None:
-    """Nothing before the first step, between intervals, or after the last share of the steps."""
-    for step, changes in ((5, False), (10, True), (15, False), (700, True), (710, False)):
-        state = prepared(six(), [0.5] * 6)
-        assert adaptive(stop_share=0.7).after_step(step, state, torch.Generator()) is changes
-        assert (len(state) != 6 or state.buffers["number"].tolist() != list(range(6))) is changes
-
-
-def test_gradient_is_counted_where_a_splat_is_seen() -> None:
-    """The sum is per half image size; steps in which a splat was culled do not count."""
-    state, strategy = six(), adaptive()
-    gradient = torch.zeros(6, 2)
-    gradient[0] = torch.tensor([3e-3, 4e-3])
-    radii = torch.ones(6, 2)
-    radii[1] = 0
-    strategy.after_backward(1, state, gradient, radii, (200, 100))
-    strategy.after_backward(2, state, gradient, radii, (200, 100))
-    assert state.buffers[GRADIENT_SUM][0].item() == pytest.approx(2 * math.hypot(0.3, 0.2))
-    assert state.buffers[SEEN_COUNT].tolist() == [2, 0, 2, 2, 2, 2]
-    strategy.after_backward(701, state, gradient, radii, (200, 100))
-    assert state.buffers[SEEN_COUNT][0] == 2
-
-
-def test_opacity_reset() -> None:
-    """At its interval every opacity falls to 0.01 at most, and the opacities' moments to zero."""
-    state = prepared(six(), [0.0] * 6)
-    adaptive(reset_interval=25).after_step(25, state, torch.Generator())
-    opacities = torch.sigmoid(state.params["opacity_logits"])
-    assert opacities.max().item() == pytest.approx(RESET_OPACITY, rel=1e-4)
-    assert opacities[4].item() == pytest.approx(1 / (1 + math.exp(8)))
-    assert not state.moments["opacity_logits"][0].any() and state.moments["means"][0].any()
-
-
-def test_strategies_of_no_splats_and_none() -> None:
-    """N = 0 is legal; ``none`` never changes anything."""
-    state = SplatState.from_splats(Splats.empty(1))
-    strategy = adaptive()
-    strategy.after_backward(1, state, torch.zeros(0, 2), torch.zeros(0, 2), (8, 8))
-    assert not strategy.after_step(10, state, torch.Generator()) and len(state) == 0
-    nothing = make_strategy("none", DensifySettings(), extent=1.0, steps=10, max_splats=5)
-    assert isinstance(nothing, KeepAll) and not nothing.after_step(10, six(), torch.Generator())
-
-
-def test_rotate_is_the_rotation_of_the_quaternion() -> None:
-    """A quarter turn about z takes x to y, at any norm."""
-    quats = torch.tensor([[math.sqrt(0.5), 0, 0, math.sqrt(0.5)]]) * 3
-    torch.testing.assert_close(rotate(quats, torch.tensor([[1.0, 0, 0]])), torch.tensor([[0.0, 1.0, 0.0]]))
 
 
 def test_guard_takes_the_nearest_view_that_sees() -> None:

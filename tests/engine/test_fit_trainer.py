@@ -17,8 +17,9 @@ from splat_engine.fit.model import PARAMETER_NAMES, SplatState
 from splat_engine.fit.trainer import FLOOR, Trainer
 from splat_engine.formats.capture import Capture, CaptureInfo, View
 from splat_engine.formats.errors import UserError
-from splat_engine.formats.settings import DensifySettings, FitSettings, OptimizerSettings, RunSettings
+from splat_engine.formats.settings import DensifySettings, OptimizerSettings, RunSettings
 from splat_engine.formats.splats import Splats
+from tests.engine.run_settings import run_settings
 from tests.engine.tiny_capture import (
     HEIGHT,
     WIDTH,
@@ -35,20 +36,16 @@ RATES = OptimizerSettings(means=2e-3, means_final=2e-4, log_scales=0.02, quats=0
 
 def settings_of(steps: int, densify: DensifySettings | None = None, **fit: object) -> RunSettings:
     chosen = {"strategy": "none" if densify is None else "adaptive", "sh_degree": 1, "sh_interval": 20, **fit}
-    return RunSettings(
-        fit=FitSettings(steps=steps, **chosen),  # type: ignore[arg-type]
-        optimizer=RATES,
-        densify=densify or DensifySettings(),
-    )
+    return run_settings({"steps": steps, **chosen}, optimizer=RATES, densify=densify or DensifySettings())
 
 
 def trainer_of(
     capture: Capture, settings: RunSettings, start: Splats | None = None, warn: object = pytest.fail
 ) -> Trainer:
     formation = ImageFormation(settings.fit.formation)
-    fit = settings.fit
+    loss = settings.loss
     images = CaptureImages(
-        capture, "train", formation, with_depth=fit.depth_weight > 0, with_normals=fit.normal_weight > 0
+        capture, "train", formation, with_depth=loss.depth_weight > 0, with_normals=loss.normal_weight > 0
     )
     state = SplatState.from_splats(perturbed(known_splats()) if start is None else start)
     return Trainer(settings, images, state, extent=4.4, warn=warn)  # type: ignore[arg-type]
@@ -239,7 +236,7 @@ def test_divergence_is_an_error(capture: Capture) -> None:
     trainer = trainer_of(capture, settings_of(5), start, warn=lambda message: None)
     huge = CaptureImages(capture, "train", trainer.formation)
     trainer.images = huge
-    trainer.settings = replace(trainer.settings, fit=replace(trainer.settings.fit, alpha_weight=math.inf))
+    trainer.settings = replace(trainer.settings, loss=replace(trainer.settings.loss, alpha_weight=math.inf))
     with pytest.raises(UserError, match="not finite at step 1"):
         trainer.train_step()
 

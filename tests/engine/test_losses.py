@@ -23,7 +23,7 @@ from splat_engine.fit.views import ViewTensors, view_tensors
 from splat_engine.formats.capture import CaptureInfo, View
 from splat_engine.formats.conventions import linear_from_srgb
 from splat_engine.formats.conventions import srgb_from_linear as numpy_srgb_from_linear
-from splat_engine.formats.settings import FitSettings
+from splat_engine.formats.settings import LossSettings
 from splat_engine.ops import ssim
 from tests.engine.tiny_capture import ring_cameras
 
@@ -99,7 +99,7 @@ def test_fit_loss_puts_both_over_the_same_background(name: str) -> None:
     formation = ImageFormation(name)  # type: ignore[arg-type]
     view, drawn = view_and_drawn()
     background = torch.tensor([0.2, 0.5, 0.9])
-    settings = FitSettings(alpha_weight=0.5, mse_weight=0.25)
+    settings = LossSettings(alpha_weight=0.5, mse_weight=0.25)
     loss, squared = fit_loss(
         drawn, view, background, formation, settings, extent=1.0, geometry_share=1.0, backend="cpu"
     )
@@ -118,7 +118,7 @@ def test_linear_loss_compares_light(name: str) -> None:
     """In linear light the colour loss is the squared error times the curve's slope at the drawn value, and no SSIM."""
     formation = ImageFormation(name)  # type: ignore[arg-type]
     view, drawn = view_and_drawn()
-    settings = FitSettings(loss_space="linear", mse_weight=2.0, alpha_weight=0.5)
+    settings = LossSettings(loss_space="linear", mse_weight=2.0, alpha_weight=0.5)
     loss, squared = fit_loss(
         drawn, view, torch.zeros(3), formation, settings, extent=1.0, geometry_share=1.0, backend="cpu"
     )
@@ -138,17 +138,17 @@ def test_auto_is_linear_where_views_are_noisy() -> None:
     camera = ring_cameras(1, W, H)[0]
     light, picture = View(camera, exr="views/0.exr"), View(camera, image="images/0.png")
     noisy = CaptureInfo(engine="CYCLES", samples=16)
-    assert loss_space_of(noisy, [light, light], FitSettings(loss_space="auto")) == "linear"
+    assert loss_space_of(noisy, [light, light], LossSettings(loss_space="auto")) == "linear"
     clean = (
         replace(noisy, samples=CLEAN_SAMPLES),
         replace(noisy, denoised=True),
         replace(noisy, samples=0),
         replace(noisy, engine="EEVEE"),
     )
-    assert {loss_space_of(info, [light], FitSettings(loss_space="auto")) for info in clean} == {"encoded"}
-    assert loss_space_of(noisy, [light, picture], FitSettings(loss_space="auto")) == "encoded"
-    assert loss_space_of(noisy, [light], FitSettings(loss_space="encoded")) == "encoded"
-    assert loss_space_of(clean[0], [picture], FitSettings(loss_space="linear")) == "linear"
+    assert {loss_space_of(info, [light], LossSettings(loss_space="auto")) for info in clean} == {"encoded"}
+    assert loss_space_of(noisy, [light, picture], LossSettings(loss_space="auto")) == "encoded"
+    assert loss_space_of(noisy, [light], LossSettings(loss_space="encoded")) == "encoded"
+    assert loss_space_of(clean[0], [picture], LossSettings(loss_space="linear")) == "linear"
 
 
 def test_masked_pixels_have_no_gradient() -> None:
@@ -157,7 +157,7 @@ def test_masked_pixels_have_no_gradient() -> None:
     valid[:, 10:] = False
     view, drawn = view_and_drawn(valid=valid)
     loss, _ = fit_loss(
-        drawn, view, torch.zeros(3), ImageFormation("classic"), FitSettings(), extent=1.0, geometry_share=1.0,
+        drawn, view, torch.zeros(3), ImageFormation("classic"), LossSettings(), extent=1.0, geometry_share=1.0,
         backend="cpu",
     )  # fmt: skip
     by_color, by_alpha = torch.autograd.grad(loss, [drawn.blended, drawn.alpha])
@@ -174,7 +174,7 @@ def test_geometry_enters_with_its_share() -> None:
     formation, black = ImageFormation("classic"), torch.zeros(3)
 
     def loss(weight: float, share: float) -> float:
-        settings = FitSettings(depth_weight=weight)
+        settings = LossSettings(depth_weight=weight)
         value, _ = fit_loss(
             drawn, view, black, formation, settings, extent=2.0, geometry_share=share, backend="cpu"
         )

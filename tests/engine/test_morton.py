@@ -12,9 +12,10 @@ from splat_scenes import HEIGHT, WIDTH, camera, splats
 
 from splat_engine.fit.model import PARAMETER_NAMES, SplatState
 from splat_engine.fit.morton import FARTHEST, REACH_SIGMA, morton_codes, morton_order
-from splat_engine.fit.strategies import AdaptiveDensity
+from splat_engine.fit.strategies.adaptive import AdaptiveDensity
 from splat_engine.formats.settings import DensifySettings
 from splat_engine.ops import project, rasterize, sh_colors
+from tests.engine.strategy_scenes import around
 
 
 def interleaved(cell: tuple[int, int, int]) -> int:
@@ -108,7 +109,7 @@ def test_the_strategy_sorts_every_so_many_changes() -> None:
     """At each second of its moments, whether or not splats came or went; with 0 never."""
     for interval, sorted_at in ((2, {20, 40}), (1, {10, 20, 30, 40}), (0, set())):
         settings = DensifySettings(start=10, interval=10, gradient=math.inf, sort_interval=interval)
-        strategy = AdaptiveDensity(settings, extent=2.0, steps=100, max_splats=1000)
+        strategy = AdaptiveDensity(settings, around([], steps=100, max_splats=1000))
         found = set()
         for step in range(5, 50, 5):
             state = state_of(50)

@@ -47,7 +47,12 @@ def whole(scene: Scene, view: View, **options: Any) -> TrainStep:
 
 
 def in_parts(
-    scene: Scene, view: View, *, sparse: bool = False, log_scale_floors: Tensor | None = None
+    scene: Scene,
+    view: View,
+    *,
+    sparse: bool = False,
+    log_scale_floors: Tensor | None = None,
+    absolute: bool = False,
 ) -> TrainStep:
     """The ops one after the other; changes the scene."""
     options = dict(scene.options)
@@ -69,13 +74,13 @@ def in_parts(
     loss, v_image, v_alpha = photometric_loss_and_gradients(
         drawing.image, drawing.alpha, view.color, view.alpha, view.background, valid=view.valid, **COMPARED
     )
-    v_means2d, v_conics, v_opacities, v_colors = drawing.backward(v_image, v_alpha)
+    v_means2d, v_conics, v_opacities, v_colors, *sums = drawing.backward(v_image, v_alpha, absolute=absolute)
     gradients = ScreenGradients(means2d=v_means2d, conics=v_conics, opacities=v_opacities, colors=v_colors)
     update_splats(
         scene.params, scene.moments, gradients, screen.radii, *camera, rates=RATES, step=3, degree=2, decode=decode,
         sparse=sparse, log_scale_floors=log_scale_floors, **options,
     )  # fmt: skip
-    return TrainStep(loss.loss, loss.squared, v_means2d, screen.radii)
+    return TrainStep(loss.loss, loss.squared, v_means2d, screen.radii, sums[0] if absolute else None)
 
 
 def state_of(scene: Scene) -> list[Tensor]:
@@ -87,7 +92,7 @@ def state_of(scene: Scene) -> list[Tensor]:
 @pytest.mark.parametrize(
     "options", [{}, {"decode": False, "dilation_px2": 0.3}, {"antialiased": True, "dilation_px2": 0.1}]
 )
-@pytest.mark.parametrize("extra", ["", "masked", "sparse", "floors"])
+@pytest.mark.parametrize("extra", ["", "masked", "sparse", "floors", "absolute"])
 def test_equals_the_ops_one_after_the_other(
     dtype: torch.dtype, model: str, options: dict[str, Any], extra: str
 ) -> None:
@@ -95,14 +100,15 @@ def test_equals_the_ops_one_after_the_other(
     ours, parts = (Scene(61, dtype, model, 9, **options) for _ in range(2))
     view = View(dtype, masked=extra == "masked")
     chosen: dict[str, Any] = {}
-    if extra == "sparse":
-        chosen["sparse"] = True
+    if extra in ("sparse", "absolute"):
+        chosen[extra] = True
     if extra == "floors":
         chosen["log_scale_floors"] = ours.params["log_scales"].mean(dim=1)
     before = [value.clone() for value in state_of(ours)]
     got, want = whole(ours, view, **chosen), in_parts(parts, view, **chosen)
     assert want.loss > 0.05 and want.means2d.abs().max() > 0
-    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+    told = [(a, b) for a, b in zip(got, want, strict=True) if b is not None]
+    assert len(told) == 4 + (extra == "absolute") and all(torch.equal(a, b) for a, b in told)
     assert all(torch.equal(a, b) for a, b in zip(state_of(ours), state_of(parts), strict=True))
     assert all(not torch.equal(a, b) for a, b in zip(state_of(ours), before, strict=True))
 

@@ -90,8 +90,12 @@ def write_tiny_capture(
     cameras: list[Camera] | None = None,
     pictures: bool = False,
     with_init: bool = True,
+    with_passes: bool = True,
 ) -> Capture:
-    """Draws splats and writes transforms.json, views/*.exr with depth and normals, init.ply, images/*.png on request."""
+    """Draws splats and writes transforms.json, views/*.exr with depth and normals, init.ply, images/*.png on request.
+
+    Without passes the capture does not say that the files hold any.
+    """
     splats = known_splats() if splats is None else splats
     how = ImageFormation(formation)
     params = SplatState.from_splats(splats).params
@@ -111,7 +115,7 @@ def write_tiny_capture(
     capture = Capture(
         root=root,
         views=mark_held_out(made, hold_out),
-        info=CaptureInfo(passes=("depth", "normal")),
+        info=CaptureInfo(passes=("depth", "normal") if with_passes else ()),
         init=init,
     )
     write_capture(capture)

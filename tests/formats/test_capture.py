@@ -156,10 +156,10 @@ def test_nerfstudio_lists_name_what_is_held_out(tmp_path: Path) -> None:
 
 
 def test_what_is_not_used_is_noted(tmp_path: Path) -> None:
-    """Masks of other data sets are not read, and that is said."""
+    """Depth pictures of other data sets are not read, and that is said."""
     frame = {
         "file_path": "a.jpg",
-        "mask_path": "m.png",
+        "depth_file_path": "d.png",
         "w": 4,
         "h": 3,
         "fl_x": 2.0,
@@ -168,7 +168,23 @@ def test_what_is_not_used_is_noted(tmp_path: Path) -> None:
     write_json(tmp_path / "transforms.json", {"frames": [frame]})
     (tmp_path / "a.jpg").touch()
     (note,) = read_capture(tmp_path).notes
-    assert "masks" in note and "transforms.json" in note
+    assert "depth pictures" in note and "transforms.json" in note
+
+
+def test_masks_are_named_and_must_be_there(tmp_path: Path) -> None:
+    """nerfstudio's mask_path comes back from the file and goes into it again; one that is missing is an error."""
+    frame = {"file_path": "a.jpg", "w": 4, "h": 3, "fl_x": 2.0, "transform_matrix": IDENTITY}
+    frames = [{**frame, "mask_path": "m.png"}, frame]
+    write_json(tmp_path / "transforms.json", {"frames": frames})
+    for name in ("a.jpg", "m.png"):
+        (tmp_path / name).touch()
+    capture = read_capture(tmp_path)
+    assert [view.mask for view in capture.views] == ["m.png", None] and not capture.notes
+    write_capture(capture)
+    assert [view.mask for view in read_capture(tmp_path).views] == ["m.png", None]
+    (tmp_path / "m.png").unlink()
+    with pytest.raises(UserError, match=r"names m\.png, which is not there"):
+        read_capture(tmp_path)
 
 
 def test_the_shared_data_set_is_read(shared_data: Path) -> None:

@@ -18,8 +18,12 @@ from splat_engine.formats.settings import (
     CaptureSettings,
     DensifySettings,
     FitSettings,
+    LossSettings,
     OptimizerSettings,
     RunSettings,
+    ScheduleSettings,
+    StartSettings,
+    TidySettings,
     add_arguments,
     declarations,
     from_arguments,
@@ -55,7 +59,15 @@ def instances(draw: st.DrawFn, cls: type) -> Any:
 @given(st.data())
 def test_settings_survive_json(data: st.DataObject) -> None:
     """from_dict after to_dict gives the same settings, through JSON text, groups nested."""
-    groups = {"fit": FitSettings, "optimizer": OptimizerSettings, "densify": DensifySettings}
+    groups = {
+        "fit": FitSettings,
+        "loss": LossSettings,
+        "schedule": ScheduleSettings,
+        "optimizer": OptimizerSettings,
+        "densify": DensifySettings,
+        "start": StartSettings,
+        "tidy": TidySettings,
+    }
     whole = RunSettings(**{name: data.draw(instances(cls)) for name, cls in groups.items()})
     for value in (whole, data.draw(instances(CaptureSettings))):
         assert from_dict(type(value), json.loads(json.dumps(to_dict(value), allow_nan=False))) == value
@@ -72,7 +84,16 @@ def test_absent_names_keep_their_default(data: st.DataObject) -> None:
 
 def test_every_settings_class_is_small_and_declared() -> None:
     """Under 25 fields a class; each field is a declared setting, or a class is groups of them alone."""
-    assert {CaptureSettings, FitSettings, OptimizerSettings, DensifySettings} <= set(FLAT)
+    assert {
+        CaptureSettings,
+        FitSettings,
+        LossSettings,
+        ScheduleSettings,
+        OptimizerSettings,
+        DensifySettings,
+        StartSettings,
+        TidySettings,
+    } <= set(FLAT)
     for cls in CLASSES:
         assert 0 < len(fields(cls)) < 25, cls.__name__
         for item in fields(cls):
@@ -221,9 +242,12 @@ def test_a_command_line_says_any_settings(data: st.DataObject) -> None:
 
 def test_the_command_line_goes_before_the_base() -> None:
     """A resumed run keeps its settings but for what is said anew."""
-    namespace = parser_of(FitSettings).parse_args(["--steps", "7", "--no-random-background"])
+    namespace = parser_of(FitSettings).parse_args(["--steps", "7"])
     built = from_arguments(FitSettings, namespace, base=FitSettings(steps=5, seed=9))
-    assert built == FitSettings(steps=7, seed=9, random_background=False)
+    assert built == FitSettings(steps=7, seed=9)
+    namespace = parser_of(LossSettings).parse_args(["--no-random-background"])
+    built_loss = from_arguments(LossSettings, namespace, base=LossSettings(mse_weight=2.0))
+    assert built_loss == LossSettings(mse_weight=2.0, random_background=False)
 
 
 def test_prefixes_keep_groups_apart() -> None:

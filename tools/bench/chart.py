@@ -51,7 +51,7 @@ class Panel:
         x_label, y_label: With units.
         x_range, y_range: First and last value, above 0.
         lines: What is drawn.
-        x_ticks: Values with a label; the powers of ten when empty.
+        x_ticks, y_ticks: Values with a label; the powers of ten when empty.
         notes: Lines of text in the upper left corner.
     """
 
@@ -62,6 +62,7 @@ class Panel:
     y_range: tuple[float, float]
     lines: list[Line]
     x_ticks: list[float] = field(default_factory=list)
+    y_ticks: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -204,16 +205,15 @@ class _Axes:
             for x in values:
                 across = self.place(x, panel.y_range[0])[0]
                 self.pen.line((across, self.top), (across, self.bottom), color, 1)
-        for values, color in (
-            (subdivisions(panel.y_range), GRID_MINOR),
-            (decades(panel.y_range), GRID_MAJOR),
-        ):
+        rungs = panel.y_ticks or decades(panel.y_range)
+        between = [] if panel.y_ticks else subdivisions(panel.y_range)
+        for values, color in ((between, GRID_MINOR), (rungs, GRID_MAJOR)):
             for y in values:
                 up = self.place(panel.x_range[0], y)[1]
                 self.pen.line((self.left, up), (self.right, up), color, 1)
         for x in ticks:
             self.pen.text((self.place(x, panel.y_range[0])[0], self.bottom + 8), tick_text(x), "mt")
-        for y in decades(panel.y_range):
+        for y in rungs:
             self.pen.text((self.left - 8, self.place(panel.x_range[0], y)[1]), tick_text(y), "rm")
 
     def _series(self, line: Line) -> None:

@@ -109,7 +109,7 @@ def panel_of(axis: Axis, records: list[dict[str, Any]], limits: tuple[float, flo
         limits,
         [*lines, _reference(axis, lines, ends, limits[0])],
         [float(tick) for tick in axis.ticks],
-        [f"{head}:", *notes],
+        notes=[f"{head}:", *notes],
     )
 
 

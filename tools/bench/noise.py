@@ -23,7 +23,7 @@ from splat_engine.fit.start import start_splats
 from splat_engine.fit.trainer import Trainer
 from splat_engine.fit.views import ViewTensors
 from splat_engine.formats.capture import Capture, read_capture
-from splat_engine.formats.settings import FitSettings, LossSpace, RunSettings
+from splat_engine.formats.settings import FitSettings, LossSettings, LossSpace, RunSettings, StartSettings
 
 DATASET = Path(__file__).resolve().parents[3] / "shared" / "data" / "dataset" / "suzanne256"
 FORMATION = ImageFormation("blender")
@@ -56,11 +56,15 @@ class NoisyImages(CaptureImages):
 
 def fitted(capture: Capture, share: float, space: LossSpace, steps: int) -> str:
     """Fits and returns the line: noise, loss, held-out PSNR and SSIM, number of splats, seconds."""
-    fit = FitSettings(steps=steps, loss_space=space, start=str(capture.root / "points3d_5k.ply"))
+    settings = RunSettings(
+        fit=FitSettings(steps=steps),
+        start=StartSettings(start=str(capture.root / "points3d_5k.ply")),
+        loss=LossSettings(loss_space=space),
+    )
     images = NoisyImages(capture, share)
-    splats, extent = start_splats(capture, fit, np.random.default_rng(0), print)
+    splats, extent = start_splats(capture, settings, np.random.default_rng(0), print)
     state = SplatState.from_splats(splats)
-    trainer = Trainer(RunSettings(fit=fit), images, state, extent=extent, warn=print)
+    trainer = Trainer(settings, images, state, extent=extent, warn=print)
     began_s = time.monotonic()
     for _ in range(steps):
         trainer.train_step()

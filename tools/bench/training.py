@@ -18,9 +18,10 @@ from splat_engine.fit.gradients import compare_view
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.optimizer import Adam, Seen
 from splat_engine.fit.place import CPU, send
+from splat_engine.fit.schedule import Schedule
 from splat_engine.fit.steps import take_step
 from splat_engine.fit.views import camera_tensors, mapped, view_tensors
-from splat_engine.formats.settings import FitSettings, OptimizerSettings
+from splat_engine.formats.settings import LossSettings, OptimizerSettings
 from splat_engine.native.memory import keep_freed_memory
 from tools.bench.inputs import BenchInput
 
@@ -88,8 +89,8 @@ def make_workload(
     target = view_tensors(given.camera, drawn.blended.flip(1).clamp(0, 1), drawn.alpha.flip(1))
     view = mapped(target, lambda value: send(value, device))
     del drawn
-    adam = Adam(STANDSTILL, formation, extent=1.0, steps=10**6, backend=backend)
-    fit = FitSettings()
+    adam = Adam(STANDSTILL, formation, extent=1.0, schedule=Schedule(10**6), backend=backend)
+    loss = LossSettings()
     count = 0
 
     def step() -> None:
@@ -100,7 +101,7 @@ def make_workload(
             view,
             background,
             adam,
-            fit,
+            loss,
             count,
             extent=1.0,
             geometry_share=1.0,
@@ -112,7 +113,7 @@ def make_workload(
         nonlocal count
         count += 1
         options = {"extent": 1.0, "geometry_share": 1.0, "backend": backend}
-        compared = compare_view(state, view, background, formation, fit, **options)  # type: ignore[arg-type]
+        compared = compare_view(state, view, background, formation, loss, **options)  # type: ignore[arg-type]
         seen = Seen(compared.gradients, compared.radii, viewmat, intrinsics, given.camera)
         adam.step(state, seen, count)
 

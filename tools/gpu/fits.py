@@ -20,7 +20,7 @@ from splat_engine.fit.trainer import Trainer
 from splat_engine.fit.views import ViewList, ViewTensors, camera_tensors, mapped, view_tensors
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.conventions import SH_C0
-from splat_engine.formats.settings import FitSettings, RunSettings
+from splat_engine.formats.settings import FitSettings, RunSettings, StartSettings
 from splat_engine.formats.splats import Splats
 
 EXTENT = 4.4
@@ -127,9 +127,12 @@ def fit_data_set(place: Place, dataset: Path, *, steps: int) -> dict[str, Any]:
     from splat_engine.fit.loop import FitRequest, run_fit
 
     points = dataset / "points3d_10k.ply"
-    fit = FitSettings(steps=steps, start=str(points) if points.is_file() else "", snapshot_interval=0)
+    settings = RunSettings(
+        fit=FitSettings(steps=steps, snapshot_interval=0),
+        start=StartSettings(start=str(points) if points.is_file() else ""),
+    )
     with tempfile.TemporaryDirectory() as folder:
-        request = FitRequest(dataset, Path(folder), RunSettings(fit=fit), place=place)
+        request = FitRequest(dataset, Path(folder), settings, place=place)
         begin_s = time.perf_counter()
         finished = run_fit(request, lambda event: None, CommandQueue())
         return {**finished.metrics, "run_seconds": time.perf_counter() - begin_s}

@@ -21,6 +21,12 @@ class CaptureSettings:
         "to a timeline marker at its frame, or a rig around the target.",
     )
     views: int = setting(60, "Views", "Number of views of a rig.", minimum=1, maximum=100000)
+    adaptive: bool = setting(
+        False,
+        "Adaptive Views",
+        "Render a third of a rig's views, fit to them briefly, and place the others where the fit lacks them most. Needs the "
+        "engine.",
+    )
     target: str = setting(
         "", "Target", "Object or collection the rig looks at; empty: everything that renders."
     )
@@ -62,6 +68,11 @@ class CaptureSettings:
         maximum=65536,
     )
     denoise: bool = setting(False, "Denoise", "Denoise the views; smoother targets, less texture.")
+    test_denoise: bool = setting(
+        False,
+        "Denoise Tests",
+        "Denoise the held-out views alone, so that what a fit is measured against is clean.",
+    )
     transparent: bool = setting(
         True, "Transparent World", "Render the world as transparent, so that only objects become splats."
     )

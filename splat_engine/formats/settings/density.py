@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from splat_engine.formats.settings.declare import setting
+
+StrategyName = Literal["none", "adaptive", "absolute", "mcmc", "budget", "error"]
 
 
 @dataclass(frozen=True)
 class DensifySettings:
-    """Adaptive density control (Kerbl et al. 2023)."""
+    """How the number of splats changes."""
 
     start: int = setting(
         200, "From", "First step that may change the number of splats.", unit="steps", minimum=0
@@ -22,6 +25,12 @@ class DensifySettings:
         3e-4,
         "Gradient",
         "Mean screen-space gradient (in half image widths) above which a splat is cloned or split.",
+        minimum=0,
+    )
+    absolute_gradient: float = setting(
+        1e-3,
+        "Gradient, Absolute",
+        "The same of the gradient's absolute values, for the strategy of that name.",
         minimum=0,
     )
     split_size: float = setting(
@@ -45,4 +54,32 @@ class DensifySettings:
     )
     reset_interval: int = setting(
         0, "Reset Interval", "Steps between two opacity resets; 0: none.", unit="steps", minimum=0
+    )
+    looks: int = setting(
+        8,
+        "Looks",
+        "Training views that the strategies 'budget' and 'error' look at before each change.",
+        minimum=1,
+        maximum=10**6,
+    )
+    noise: float = setting(
+        100.0,
+        "Noise",
+        "Strategy 'mcmc': how far faint splats wander, relative to the learning rate of the centres.",
+        minimum=0,
+        maximum=1e9,
+    )
+    opacity_decay: float = setting(
+        0.0,
+        "Opacity Decay",
+        "Strategy 'mcmc': share of its learning rate by which each step lowers opacity, so that idle splats fade.",
+        minimum=0,
+        maximum=1,
+    )
+    scale_decay: float = setting(
+        0.0,
+        "Scale Decay",
+        "Strategy 'mcmc': share of its learning rate by which each step lowers the log-scales.",
+        minimum=0,
+        maximum=1,
     )

@@ -7,18 +7,22 @@ from typing import Literal
 
 from splat_engine.formats.conventions import Formation
 from splat_engine.formats.settings.declare import setting
+from splat_engine.formats.settings.density import StrategyName
 
 Target = Literal["auto", "linear", "display"]
-LossSpace = Literal["auto", "encoded", "linear"]
-StrategyName = Literal["none", "adaptive"]
-RANDOM_START = "random"
-"""The start that is no file: random points, also where the capture has some."""
+Preset = Literal["draft", "standard", "high"]
 
 
 @dataclass(frozen=True)
 class FitSettings:
     """What is fitted, to what, and for how long."""
 
+    preset: Preset = setting(
+        "standard",
+        "Quality",
+        "Draft in seconds, standard in a minute, or high in minutes: steps and splats, and views and samples of a capture; "
+        "each of them can be set by itself.",
+    )
     steps: int = setting(
         2000, "Steps", "Number of optimisation steps, one view each.", unit="steps", minimum=0, maximum=10**7
     )
@@ -35,26 +39,6 @@ class FitSettings:
     max_splats: int = setting(
         200000, "Most Splats", "No strategy goes beyond this number.", minimum=1, maximum=10**8
     )
-    start: str = setting(
-        "",
-        "Start",
-        "PLY of points or of splats to start from, COLMAP's points3D.bin, points3D.txt or their folder, or 'random'; "
-        "empty: the capture's init.ply, else random.",
-    )
-    start_opacity: float = setting(
-        0.5,
-        "Start Opacity",
-        "Opacity of the first splats; of random ones at most 0.1.",
-        minimum=0.01,
-        maximum=0.98,
-    )
-    random_points: int = setting(
-        20000,
-        "Random Points",
-        "Number of splats where nothing says where to start.",
-        minimum=1,
-        maximum=10**8,
-    )
     min_sigma_px: float = setting(
         0.3,
         "Least Size",
@@ -62,37 +46,6 @@ class FitSettings:
         unit="px",
         minimum=0,
         maximum=10,
-    )
-    loss_space: LossSpace = setting(
-        "encoded",
-        "Loss",
-        "Compare encoded values, sharper; or linear light, which noisy views do not bias; or by the capture's samples.",
-    )
-    ssim_weight: float = setting(
-        0.2,
-        "SSIM Weight",
-        "Share of D-SSIM in the loss of encoded values; the rest is L1.",
-        minimum=0,
-        maximum=1,
-    )
-    mse_weight: float = setting(0.0, "MSE Weight", "Weight of the squared error.", minimum=0, maximum=1000)
-    alpha_weight: float = setting(
-        0.1, "Alpha Weight", "Weight of the L1 loss on alpha.", minimum=0, maximum=1000
-    )
-    depth_weight: float = setting(
-        0.0,
-        "Depth Weight",
-        "Weight of the L1 loss on depth, relative to the scene's extent.",
-        minimum=0,
-        maximum=1000,
-    )
-    normal_weight: float = setting(
-        0.0, "Normal Weight", "Weight of the loss on normals.", minimum=0, maximum=1000
-    )
-    random_background: bool = setting(
-        True,
-        "Random Background",
-        "Compose alpha over random colours, so that no splat paints the background.",
     )
     strategy: StrategyName = setting("adaptive", "Densification", "How the number of splats changes.")
     device: str = setting(

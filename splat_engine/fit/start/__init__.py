@@ -1,0 +1,8 @@
+"""The first splats of a fit: from a file, from the surfaces that the views show, or at random; and the scene's size.
+
+Numpy and scipy alone: nothing here is optimised.
+"""
+
+from splat_engine.fit.start.first import start_splats
+
+__all__ = ["start_splats"]

@@ -1,0 +1,37 @@
+"""How the number of splats changes during a fit: one interface, a file for each strategy.
+
+* ``base``      the interface, what a strategy knows of the fit, when its moments are, and ``KeepAll``
+* ``adaptive``  clone and split where the screen-space gradient is high; the gradient, or its absolute values
+* ``mcmc``      the weak are moved to the strong, and noise explores
+* ``budget``    a count curve, and a score that says where
+* ``error``     where a training view is wrong, a splat is put at the depth that is seen there
+* ``children``  what new splats look like
+* ``pixels``    what training views say of splats and of places: errors, and shares in pictures
+
+A strategy holds no state. What it keeps for each splat lies in the state's buffers, so it is checkpointed and rearranged
+with everything else.
+"""
+
+from __future__ import annotations
+
+from splat_engine.fit.strategies.adaptive import AdaptiveDensity
+from splat_engine.fit.strategies.base import KeepAll, Strategy, Surroundings
+from splat_engine.fit.strategies.budget import Budget
+from splat_engine.fit.strategies.error import ErrorGrowth
+from splat_engine.fit.strategies.mcmc import MarkovChain
+from splat_engine.formats.settings import DensifySettings, StrategyName
+
+__all__ = ["KeepAll", "Strategy", "Surroundings", "make_strategy"]
+
+
+def make_strategy(name: StrategyName, settings: DensifySettings, fit: Surroundings) -> Strategy:
+    """Returns the strategy of that name."""
+    if name == "none":
+        return KeepAll()
+    if name == "mcmc":
+        return MarkovChain(settings, fit)
+    if name == "budget":
+        return Budget(settings, fit)
+    if name == "error":
+        return ErrorGrowth(settings, fit)
+    return AdaptiveDensity(settings, fit, absolute=name == "absolute")

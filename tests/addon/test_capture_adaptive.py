@@ -1,0 +1,260 @@
+"""A capture takes more views at any time, and an adaptive one asks for them; interruptions leave whole captures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import bpy
+import numpy as np
+import pytest
+
+from addon.capture import adaptive
+from addon.capture.adaptive import adaptive_steps, round_sizes, unsuitable
+from addon.capture.capture import CaptureCancelled, CaptureProgress, capture_scene
+from addon.capture.render import Stage
+from addon.capture.rigs import look_at
+from addon.capture.survey import survey
+from addon.capture.useful import useful_cameras
+from splat_engine.formats.cameras import Camera
+from splat_engine.formats.capture import PARTIAL_NAME, Capture, read_capture
+from splat_engine.formats.errors import UserError
+from splat_engine.formats.settings import CaptureSettings
+from tests.addon.capture_scenes import cube, settings
+
+
+def eye(position: tuple[float, float, float], target: tuple[float, float, float] = (0, 0, 0)) -> Camera:
+    return Camera(32, 32, 40.0, 40.0, 16, 16, look_at(np.array(position, float), np.array(target, float)))
+
+
+ADDED = [eye((0, -7, 1)), eye((5, 5, 2))]
+ROUNDS = settings(views=14, hold_out=7, adaptive=True)
+"""Twelve training views in three rounds, and two held out."""
+
+
+class Advice:
+    """Chooses the first candidates; tells what it was asked."""
+
+    def __init__(self, fail_at: int = 0, *, is_strange: bool = False) -> None:
+        self.is_strange = is_strange
+        self.asked: list[tuple[list[Camera], int, Capture]] = []
+        self.fail_at, self.is_closed = fail_at, False
+        self._waited = False
+
+    def ask(self, capture: Path, candidates: Sequence[Camera], count: int) -> None:
+        self.asked.append((list(candidates), count, read_capture(capture)))
+        self._waited = False
+
+    def answer(self) -> list[str] | None:
+        if len(self.asked) == self.fail_at:
+            raise UserError("The next views could not be chosen.", "Try again.")
+        if not self._waited:
+            self._waited = True
+            return None
+        candidates, count, _ = self.asked[-1]
+        return ["nowhere"] if self.is_strange else [camera.name for camera in candidates[:count]]
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def run(
+    root: Path, advice: Advice, asked: CaptureSettings = ROUNDS, stop_after: int = 1000
+) -> tuple[Capture | None, list[CaptureProgress]]:
+    """Captures; closes the steps when so many views are rendered."""
+    steps, states = adaptive_steps(bpy.context, asked, root, advice), []
+    try:
+        while True:
+            states.append(next(steps))
+            if sum(state.message.startswith("Rendering") for state in states) > stop_after:
+                steps.close()
+                return None, states
+    except StopIteration as ending:
+        return ending.value, states
+
+
+def rendered(states: list[CaptureProgress]) -> int:
+    return sum(state.message.startswith("Rendering") for state in states)
+
+
+def test_a_finished_capture_takes_more_views(tmp_path: Path) -> None:
+    """Only the new views are rendered; the old files, and which are held out, stay; the start points are made anew."""
+    cube()
+    before = capture_scene(bpy.context, settings(views=4, hold_out=4), tmp_path)
+    bytes_before = [(tmp_path / str(view.exr)).read_bytes() for view in before.views]
+    points_before = (tmp_path / "init.ply").read_bytes()
+    states: list[CaptureProgress] = []
+    after = capture_scene(
+        bpy.context, settings(views=4, hold_out=4), tmp_path, extra_cameras=ADDED, progress=states.append
+    )
+    assert rendered(states) == 2
+    assert after.views[:4] == before.views and [view.split for view in after.views[4:]] == ["train", "train"]
+    assert [(tmp_path / str(view.exr)).read_bytes() for view in before.views] == bytes_before
+    assert (tmp_path / "init.ply").read_bytes() != points_before
+    listed = read_capture(tmp_path).views
+    assert [(view.exr, view.split) for view in listed] == [(view.exr, view.split) for view in after.views]
+
+
+def test_adding_views_leaves_the_old_capture_whole_when_it_is_interrupted(tmp_path: Path) -> None:
+    """After a cancel half-way the old list stands and can be read; the next try renders what is missing."""
+    cube()
+    old = capture_scene(bpy.context, settings(), tmp_path)
+    states: list[CaptureProgress] = []
+    with pytest.raises(CaptureCancelled):
+        capture_scene(
+            bpy.context, settings(), tmp_path, extra_cameras=ADDED, progress=states.append,
+            should_cancel=lambda: rendered(states) > 1,
+        )  # fmt: skip
+    assert [view.exr for view in read_capture(tmp_path).views] == [view.exr for view in old.views]
+    assert len(read_capture(tmp_path / PARTIAL_NAME).views) == 5
+    states.clear()
+    capture_scene(bpy.context, settings(), tmp_path, extra_cameras=ADDED, progress=states.append)
+    assert rendered(states) == 1 and len(read_capture(tmp_path).views) == 6
+
+
+def test_a_list_that_names_changing_views_does_not_stand(tmp_path: Path) -> None:
+    """Other settings render the views anew: interrupted, no list may pass old and new pixels off as one capture."""
+    cube()
+    capture_scene(bpy.context, settings(), tmp_path)
+    states: list[CaptureProgress] = []
+    with pytest.raises(CaptureCancelled):
+        capture_scene(
+            bpy.context, settings(samples=2), tmp_path, progress=states.append,
+            should_cancel=lambda: rendered(states) > 1,
+        )  # fmt: skip
+    assert not (tmp_path / "transforms.json").exists()
+
+
+def test_rounds_share_the_budget() -> None:
+    """The rounds' training views and the held-out ones are what a fixed rig of the same settings has."""
+    for views, hold_out in ((60, 8), (14, 7), (24, 0), (61, 5)):
+        sizes, held_out = round_sizes(CaptureSettings(views=views, hold_out=hold_out))
+        assert sum(sizes) + held_out == views and max(sizes) - min(sizes) <= 1
+        assert held_out == (
+            len([n for n in range(views) if n % hold_out == hold_out // 2]) if hold_out else 0
+        )
+
+
+def test_an_adaptive_capture_renders_what_was_asked_for(tmp_path: Path) -> None:
+    """Each round asks once, for its share, of candidates not yet taken; the held-out views are the same throughout."""
+    cube()
+    advice = Advice()
+    made, states = run(tmp_path, advice)
+    assert made is not None and advice.is_closed
+    assert [count for _, count, _ in advice.asked] == [4, 4]
+    assert [len(capture.of_split("train")) for _, _, capture in advice.asked] == [4, 8]
+    assert rendered(states) == len(made.views) == 14 and len(made.of_split("train")) == 12
+    tests = [capture.of_split("test") for _, _, capture in advice.asked]
+    assert len(tests[0]) == 2 and tests[0] == tests[1] == read_capture(tmp_path).of_split("test")
+    cameras = [view.camera for view in made.of_split("train")]
+    poses = {tuple(camera.world_from_camera.ravel()) for camera in cameras}
+    assert len(poses) == 12, "a place was taken twice"
+    assert cameras[4:8] == advice.asked[0][0][:4] and cameras[8:] == advice.asked[1][0][:4]
+    assert states[-1].total == 14 and all(state.done <= state.total for state in states)
+    assert len(read_capture(tmp_path).views) == 14
+
+
+def test_an_interrupted_adaptive_capture_goes_on_without_asking_again(tmp_path: Path) -> None:
+    """What was asked for before is remembered; the first round's list stands meanwhile, and nothing is rendered twice."""
+    cube()
+    first = Advice()
+    made, states = run(tmp_path, first, stop_after=8)
+    assert made is None and first.is_closed and len(first.asked) == 1
+    assert len(read_capture(tmp_path).views) == 6
+    second = Advice()
+    made, more = run(tmp_path, second)
+    assert made is not None and [count for _, count, _ in second.asked] == [4]
+    assert rendered(more) == 14 - 8 and rendered(states) == 9
+    third = Advice()
+    assert run(tmp_path, third)[0] is not None and not third.asked
+    assert len(list((tmp_path / "views").glob("asked-*.json"))) == 2
+
+
+def test_a_changed_scene_is_asked_about_anew(tmp_path: Path) -> None:
+    """What was asked for in another scene is neither used nor kept."""
+    cube()
+    run(tmp_path, Advice())
+    before = set((tmp_path / "views").glob("asked-*.json"))
+    bpy.data.objects["Cube"].location.x = 1
+    advice = Advice()
+    run(tmp_path, advice)
+    assert len(advice.asked) == 2
+    after = set((tmp_path / "views").glob("asked-*.json"))
+    assert len(after) == 2 and not before & after
+
+
+def test_damaged_memory_is_asked_anew(tmp_path: Path) -> None:
+    """A file of remembered cameras that was cut off is as good as none."""
+    cube()
+    run(tmp_path, Advice(), stop_after=8)
+    for path in (tmp_path / "views").glob("asked-*.json"):
+        path.write_text(path.read_text()[:100])
+    advice = Advice()
+    assert run(tmp_path, advice)[0] is not None and len(advice.asked) == 2
+
+
+def test_a_failing_engine_leaves_what_was_rendered(tmp_path: Path) -> None:
+    """The error comes through, the scene is put back, and the rounds before are a whole capture."""
+    cube()
+    settings_before = bpy.context.scene.render.resolution_x
+    advice = Advice(fail_at=2)
+    with pytest.raises(UserError, match="could not be chosen"):
+        run(tmp_path, advice)
+    assert advice.is_closed and len(read_capture(tmp_path).views) == 10
+    assert bpy.context.scene.render.resolution_x == settings_before
+
+
+def test_a_place_that_was_not_offered_is_refused(tmp_path: Path) -> None:
+    """An engine that answers with another camera is not believed."""
+    cube()
+    with pytest.raises(UserError, match="nowhere"):
+        run(tmp_path, Advice(is_strange=True))
+
+
+def test_what_cannot_be_adaptive_says_why() -> None:
+    """The scene's own cameras, a capture without rendering, and very few views are captured as ever."""
+    assert "own cameras" in unsuitable(CaptureSettings(rig="scene"))
+    assert "rendering" in unsuitable(CaptureSettings(render=False))
+    assert "evenly" in unsuitable(CaptureSettings(views=5, hold_out=0))
+    assert unsuitable(CaptureSettings()) == "" and adaptive.LEAST_VIEWS == 6
+
+
+def useful(cameras: list[Camera]) -> list[Camera]:
+    scene, layer = bpy.context.scene, bpy.context.view_layer
+    with Stage(scene, layer) as stage:
+        found: list[Camera] = survey(scene, layer, lambda graph: useful_cameras(graph, cameras))
+        assert stage.scene == scene
+    return found
+
+
+def test_places_inside_geometry_or_with_nothing_in_view_are_dropped() -> None:
+    """One camera looks at a cube, one is in another cube, one looks away: the first is left."""
+    cube("Seen")
+    cube("Around", (20, 0, 0), size=4)
+    outside, inside, away = eye((0, -7, 1)), eye((20, 0, 0.1), (0, 0, 0)), eye((0, -7, 1), (0, -20, 0))
+    assert useful([outside, inside, away]) == [outside]
+
+
+def test_flipped_normals_and_rooms_keep_their_cameras() -> None:
+    """Where all cameras see backs, backs say nothing; where nothing is met by a ray, all places are kept."""
+    flipped = cube()
+    flipped.data.flip_normals()
+    cameras = [eye((0, -7, 1)), eye((7, 0, 1))]
+    assert useful(cameras) == cameras
+    bpy.data.objects.remove(flipped)
+    assert useful(cameras) == cameras
+
+
+def test_instances_are_met_by_rays() -> None:
+    """What exists only as an instance counts as seen."""
+    source: Any = cube("Source")
+    group = bpy.data.collections.new("Group")
+    group.objects.link(source)
+    bpy.context.scene.collection.objects.unlink(source)
+    instance = bpy.data.objects.new("Instance", None)
+    instance.instance_type, instance.instance_collection = "COLLECTION", group
+    instance.location = (30, 0, 0)
+    bpy.context.scene.collection.objects.link(instance)
+    there, here = eye((30, -7, 1), (30, 0, 0)), eye((0, -7, 1))
+    assert useful([there, here]) == [there]
