@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import shutil
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from splat_engine.formats.settings import CaptureSettings
 
 from .capture import CaptureProgress, CaptureSteps, capture_steps, scene_of
 from .fingerprint import scene_fingerprint
-from .plan import GENERATED_RIGS, Offer, offer_cameras
+from .plan import GENERATED_RIGS, RIG_SIZE_PX, Offer, offer_cameras, place_names
 from .render import RenderOptions, Stage
 
 log = logging.getLogger(__name__)
@@ -29,14 +30,17 @@ FIRST_SHARE = 2 / 3
 see stays unseen: there are no splats to be wrong (docs/views.md has the figures)."""
 LEAST_VIEWS = 6
 """With fewer training views there is nothing to learn from a first round."""
-CANDIDATES_A_VIEW, LEAST_CANDIDATES, MOST_CANDIDATES = 3, 64, 240
+CANDIDATES_A_VIEW, LEAST_CANDIDATES, MOST_CANDIDATES = 2, 64, 128
+PROBE_SHRINKING, LEAST_PROBE_PX = 4, 16
+"""A probe has a fourth of a view's side and samples: 64 of them cost what one view costs, and what it costs to begin a view."""
+PROBES_FOLDER = "probes"
 
 
 class Adviser(Protocol):
     """Who chooses cameras: the engine."""
 
-    def ask(self, capture: Path, candidates: Sequence[Camera], count: int) -> None:
-        """Begins to choose among candidates for a capture; raises UserError."""
+    def ask(self, capture: Path, candidates: Path, count: int) -> None:
+        """Begins to choose for a capture among the cameras of a capture of probes; raises UserError."""
 
     def answer(self) -> list[str] | None:
         """Returns the names of the chosen ones, best first; None as long as there is none yet. May wait a moment. Raises UserError."""
@@ -107,8 +111,10 @@ def adaptive_steps(
             made = yield from _of_all(
                 settings.views, capture_steps(source, first, root, held_out_cameras=offer.held_out)
             )
-            asked = yield from _answer(adviser, made, offer.candidates, shares.chosen)
+            probes = yield from _probes(source, settings, root, offer.candidates)
+            asked = yield from _answer(adviser, made, probes, offer.candidates, shares.chosen)
             memory.keep(asked)
+            shutil.rmtree(root / PROBES_FOLDER, ignore_errors=True)
         return (
             yield from capture_steps(
                 source, first, root, extra_cameras=asked, held_out_cameras=offer.held_out
@@ -121,18 +127,18 @@ def adaptive_steps(
 def _offer(source: bpy.types.Context | bpy.types.Scene, settings: CaptureSettings, shares: Shares) -> Offer:
     scene, view_layer = scene_of(source)
     view_layer.update()
-    wanted = min(max(CANDIDATES_A_VIEW * settings.views, LEAST_CANDIDATES), MOST_CANDIDATES)
     with Stage(scene, view_layer, RenderOptions(engine=settings.engine)) as stage:
-        return offer_cameras(stage, settings, max(wanted, shares.chosen), shares.held_out)
+        return offer_cameras(stage, settings, _candidate_count(settings), shares.held_out)
 
 
-def _of_all(total: int, steps: CaptureSteps) -> CaptureSteps:
-    """Passes the steps of the first round on, counted against the views of both."""
+def _of_all(total: int, steps: CaptureSteps, verb: str = "Rendering") -> CaptureSteps:
+    """Passes the steps of a part on, counted against all views, with a word for what is done."""
     try:
         while True:
             state = next(steps)
             left_s = state.seconds_per_view * (total - state.done)
-            yield replace(state, total=total, seconds_left=left_s)
+            message = state.message.replace("Rendering", verb)
+            yield replace(state, total=total, message=message, seconds_left=left_s)
     except StopIteration as ending:
         made: Capture = ending.value
         return made
@@ -140,11 +146,39 @@ def _of_all(total: int, steps: CaptureSteps) -> CaptureSteps:
         steps.close()
 
 
+def _probes(
+    source: bpy.types.Context | bpy.types.Scene,
+    settings: CaptureSettings,
+    root: Path,
+    candidates: Sequence[Camera],
+) -> Generator[CaptureProgress, None, Path]:
+    """Renders every candidate small and noisy, as a capture of its own; returns the list of the useful ones."""
+    small = replace(
+        settings,
+        views=_candidate_count(settings),
+        hold_out=0,
+        resolution=max((settings.resolution or RIG_SIZE_PX) // PROBE_SHRINKING, LEAST_PROBE_PX),
+        samples=max(settings.samples // PROBE_SHRINKING, 1),
+        points=0,
+        pictures=False,
+    )
+    steps = capture_steps(source, small, root / PROBES_FOLDER)
+    made = yield from _of_all(small.views, steps, "Looking from")
+    useful = {camera.name for camera in candidates}
+    named = zip(place_names(len(made.views)), made.views, strict=True)
+    views = [replace(view, camera=replace(view.camera, name=name)) for name, view in named if name in useful]
+    return write_capture(replace(made, views=tuple(views)), name="candidates.json")
+
+
+def _candidate_count(settings: CaptureSettings) -> int:
+    return min(max(CANDIDATES_A_VIEW * settings.views, LEAST_CANDIDATES), MOST_CANDIDATES)
+
+
 def _answer(
-    adviser: Adviser, made: Capture, candidates: Sequence[Camera], size: int
+    adviser: Adviser, made: Capture, probes: Path, candidates: Sequence[Camera], size: int
 ) -> Generator[CaptureProgress, None, list[Camera]]:
     """Asks which views to render next; yields while there is no answer."""
-    adviser.ask(made.root, candidates, size)
+    adviser.ask(made.root, probes, size)
     done = len(made.views)
     while (names := adviser.answer()) is None:
         yield CaptureProgress(done, done + size, "Choosing the next views")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +36,12 @@ class Advice:
     """Chooses the first candidates; tells what it was asked."""
 
     def __init__(self, *, fails: bool = False, answers: bool = True, is_strange: bool = False) -> None:
-        self.asked: list[tuple[list[Camera], int, Capture]] = []
+        self.asked: list[tuple[Capture, int, Capture]] = []
         self.fails, self.answers, self.is_strange, self.is_closed = fails, answers, is_strange, False
         self._looks = 0
 
-    def ask(self, capture: Path, candidates: Sequence[Camera], count: int) -> None:
-        self.asked.append((list(candidates), count, read_capture(capture)))
+    def ask(self, capture: Path, candidates: Path, count: int) -> None:
+        self.asked.append((read_capture(candidates), count, read_capture(capture)))
 
     def answer(self) -> list[str] | None:
         self._looks += 1
@@ -51,10 +50,17 @@ class Advice:
         if self.fails:
             raise UserError("The next views could not be chosen.", "Try again.")
         candidates, count, _ = self.asked[-1]
-        return ["nowhere"] if self.is_strange else [camera.name for camera in candidates[:count]]
+        return ["nowhere"] if self.is_strange else [view.camera.name for view in candidates.views[:count]]
 
     def close(self) -> None:
         self.is_closed = True
+
+
+@pytest.fixture(autouse=True)
+def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as views: quick."""
+    monkeypatch.setattr(adaptive, "CANDIDATES_A_VIEW", 1)
+    monkeypatch.setattr(adaptive, "LEAST_CANDIDATES", 1)
 
 
 def run(
@@ -141,12 +147,16 @@ def test_an_adaptive_capture_renders_what_was_asked_for(tmp_path: Path) -> None:
     made, states = run(tmp_path, advice)
     assert made is not None and advice.is_closed
     ((candidates, count, between),) = advice.asked
-    assert count == 4 and len(candidates) >= 40
+    assert count == 4 and len(candidates.views) == 14
+    assert {(view.camera.width, view.camera.height) for view in candidates.views} == {(16, 16)}
     assert len(between.of_split("train")) == 8 and len(between.of_split("test")) == 2
     assert rendered(states) == len(made.views) == 14 and len(made.of_split("train")) == 12
     cameras = [view.camera for view in made.views]
     assert len({tuple(camera.world_from_camera.ravel()) for camera in cameras}) == 14
-    assert cameras[10:] == candidates[:4]
+    for camera, probe in zip(cameras[10:], candidates.views, strict=False):
+        assert (camera.name, camera.width) == (probe.camera.name, 32)
+        np.testing.assert_allclose(camera.world_from_camera, probe.camera.world_from_camera, atol=1e-12)
+    assert not (tmp_path / "probes").exists()
     listed = read_capture(tmp_path)
     assert listed.of_split("test") == between.of_split("test") and len(listed.views) == 14
     assert states[-1].total == 14 and all(state.done <= state.total for state in states)
@@ -216,6 +226,20 @@ def test_cancelling_while_the_engine_chooses_ends_it(tmp_path: Path) -> None:
         pass
     steps.close()
     assert advice.is_closed and len(read_capture(tmp_path).views) == 10
+
+
+def test_probes_of_an_interrupted_look_are_kept(tmp_path: Path) -> None:
+    """Stopped among the probes: the next try renders neither views nor the probes that are there again."""
+    cube()
+    steps = adaptive_steps(bpy.context, ROUNDS, tmp_path, Advice())
+    while "Looking from sphere 05" not in next(steps).message:
+        pass
+    steps.close()
+    assert len(read_capture(tmp_path).views) == 10
+    advice = Advice()
+    made, states = run(tmp_path, advice)
+    assert made is not None and rendered(states) == 4
+    assert sum("Looking from" in state.message for state in states) == 14 - 4
 
 
 def test_a_place_that_was_not_offered_is_refused(tmp_path: Path) -> None:
