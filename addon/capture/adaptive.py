@@ -26,8 +26,7 @@ from .render import RenderOptions, Stage
 log = logging.getLogger(__name__)
 
 FIRST_SHARE = 2 / 3
-"""Of the training views are placed evenly. With a third, and the rest chosen in two rounds, what the few first views do not
-see stays unseen: there are no splats to be wrong (docs/views.md has the figures)."""
+"""Of the training views are placed evenly; docs/views.md has the figures."""
 LEAST_VIEWS = 6
 """With fewer training views there is nothing to learn from a first round."""
 CANDIDATES_A_VIEW, LEAST_CANDIDATES, MOST_CANDIDATES = 2, 64, 128
