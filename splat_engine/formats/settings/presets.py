@@ -16,7 +16,7 @@ PRESETS: dict[Preset, dict[str, dict[str, Any]]] = {
     "standard": {},
     "high": {"capture": {"views": 100, "samples": 64}, "fit": {"steps": 8000, "max_splats": 500000}},
 }
-"""Group to name to value, where it is not the default. docs/quality_presets.md has what they take and bring."""
+"""Group to name to value, where it is not the default. docs/schedules.md has what they take and bring."""
 
 S = TypeVar("S")
 

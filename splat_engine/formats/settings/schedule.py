@@ -12,10 +12,10 @@ class ScheduleSettings:
     """How a fit goes, from coarse to fine, and when it is good enough."""
 
     coarse_share: float = setting(
-        0.35,
+        0.0,
         "Coarse Until",
-        "Share of the steps in which views are compared at a quarter and then half of their resolution, which is faster; "
-        "0: never. No side becomes shorter than 64 px.",
+        "Share of the steps in which views are compared at a quarter and then half of their resolution: faster where "
+        "splats are few at first, and worse where they are dense; 0: never.",
         minimum=0,
         maximum=1,
     )
