@@ -11,7 +11,7 @@ export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-engine demo demo-short test test-gui test-sanitizers check format wheel wheels extension \
-	extensions test-wheels test-viewer bench clean
+	extensions test-wheels test-viewer bench bench-quality clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ test-viewer: setup-engine ## hold a classic file against a web viewer in headles
 
 bench: setup-engine ## time the engine on the standard inputs (5 minutes); ARGS="--growth out/growth.png --memory"
 	$(ENGINE) tools/bench/kernels $(ARGS)
+
+bench-quality: setup ## what a fit is worth on each scene (hours, resumable); ARGS="--scenes matte --settings default"
+	$(ENGINE) -m tools.bench.quality $(ARGS)
 
 clean: ## remove what was built and written, but not the environments
 	rm -rf build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

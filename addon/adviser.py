@@ -6,15 +6,13 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from splat_engine.formats.cameras import Camera
-from splat_engine.formats.capture import PROPOSED_NAME, Capture, View, read_capture, write_capture
+from splat_engine.formats.capture import PROPOSED_NAME, read_capture
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
 
 from .engine_process import EngineProcess, propose_command
 from .session import Engine
 
-_CANDIDATES_NAME = "candidates.json"
 _FOLDER = "proposal"
 _WAIT_S = 0.1
 """Of one look for an answer: a window stays alive, and a loop without a window does not spin."""
@@ -39,22 +37,22 @@ class EngineAdviser:
         self._engine: Engine | None = None
         self._run: RunDirectory | None = None
 
-    def ask(self, capture: Path, candidates: Sequence[Camera], count: int) -> None:
+    def ask(self, capture: Path, candidates: Path, count: int) -> None:
         """Starts the engine.
 
         Args:
-            capture: The capture's folder, with a list of its views.
-            candidates: Cameras to choose from, each with a name of its own.
+            capture: The capture's folder.
+            candidates: List of a capture of probes, each camera with a name of its own.
             count: How many are wanted.
 
         Raises:
             UserError: A file cannot be written, or the engine cannot be started.
         """
         run = self._run = RunDirectory.create(capture / _FOLDER)
-        listed = write_capture(Capture(run.root, tuple(map(View, candidates))), name=_CANDIDATES_NAME)
         (run.root / PROPOSED_NAME).unlink(missing_ok=True)
-        command = propose_command(self._python, capture, run, listed, count, self._seed)
-        self._engine = self._start(command, run)
+        self._engine = self._start(
+            propose_command(self._python, capture, run, candidates, count, self._seed), run
+        )
 
     def answer(self) -> list[str] | None:
         """Returns the names of the chosen cameras, best first; None as long as the engine is at work.

@@ -154,15 +154,15 @@ def _add_propose(commands: Any) -> None:
         commands,
         "propose",
         _propose,
-        "Fit briefly to a capture, and choose the cameras that would teach the fit most.",
+        "Fit briefly to a capture, and choose the cameras from which the fit is most wrong.",
     )
     _add_run(parser)
     parser.add_argument(
         "--candidates",
         type=Path,
         required=True,
-        metavar="FILE",
-        help="cameras to choose from, as transforms.json lists them; files of their pictures are not needed",
+        metavar="CAPTURE",
+        help="capture of probes: small, noisy views from the cameras to choose from",
     )
     parser.add_argument("--count", type=int, required=True, help="how many to choose")
     parser.add_argument("--steps", type=int, default=400, help="of the brief fit; default: 400")

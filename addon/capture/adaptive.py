@@ -1,14 +1,15 @@
-"""A capture in rounds: a few even views first, then those that the engine asks for after a short fit to them."""
+"""A capture in two rounds: even views first, then those that the engine asks for after a short fit to them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
+import shutil
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import bpy
 
@@ -19,22 +20,27 @@ from splat_engine.formats.settings import CaptureSettings
 
 from .capture import CaptureProgress, CaptureSteps, capture_steps, scene_of
 from .fingerprint import scene_fingerprint
-from .plan import GENERATED_RIGS, Offer, offer_cameras
+from .plan import GENERATED_RIGS, RIG_SIZE_PX, Offer, offer_cameras, place_names
 from .render import RenderOptions, Stage
 
 log = logging.getLogger(__name__)
 
-ROUNDS = 3
-LEAST_VIEWS = 2 * ROUNDS
+FIRST_SHARE = 2 / 3
+"""Of the training views are placed evenly. With a third, and the rest chosen in two rounds, what the few first views do not
+see stays unseen: there are no splats to be wrong (docs/views.md has the figures)."""
+LEAST_VIEWS = 6
 """With fewer training views there is nothing to learn from a first round."""
-CANDIDATES_A_VIEW, LEAST_CANDIDATES, MOST_CANDIDATES = 3, 64, 240
+CANDIDATES_A_VIEW, LEAST_CANDIDATES, MOST_CANDIDATES = 2, 64, 128
+PROBE_SHRINKING, LEAST_PROBE_PX = 4, 16
+"""A probe has a fourth of a view's side and samples: 64 of them cost what one view costs, and what it costs to begin a view."""
+PROBES_FOLDER = "probes"
 
 
 class Adviser(Protocol):
     """Who chooses cameras: the engine."""
 
-    def ask(self, capture: Path, candidates: Sequence[Camera], count: int) -> None:
-        """Begins to choose among candidates for a capture; raises UserError."""
+    def ask(self, capture: Path, candidates: Path, count: int) -> None:
+        """Begins to choose for a capture among the cameras of a capture of probes; raises UserError."""
 
     def answer(self) -> list[str] | None:
         """Returns the names of the chosen ones, best first; None as long as there is none yet. May wait a moment. Raises UserError."""
@@ -43,13 +49,27 @@ class Adviser(Protocol):
         """Ends, with or without an answer; leaves nothing behind."""
 
 
-def round_sizes(settings: CaptureSettings) -> tuple[list[int], int]:
-    """Returns the training views of each round, and the number of held-out views: as many as a fixed rig holds out."""
+class Shares(NamedTuple):
+    """How the views of an adaptive capture are divided.
+
+    Attributes:
+        even: Training views of the first round.
+        chosen: Training views that the engine asks for.
+        held_out: As many as a fixed rig holds out.
+    """
+
+    even: int
+    chosen: int
+    held_out: int
+
+
+def shares_of(settings: CaptureSettings) -> Shares:
+    """Returns how ``settings.views`` are divided."""
     every = settings.hold_out
     held_out = len(range(every // 2, settings.views, every)) if every else 0
     training = settings.views - held_out
-    ends = [round(training * part / ROUNDS) for part in range(ROUNDS + 1)]
-    return [last - first for first, last in zip(ends, ends[1:], strict=False)], held_out
+    even = round(FIRST_SHARE * training)
+    return Shares(even, training - even, held_out)
 
 
 def unsuitable(settings: CaptureSettings) -> str:
@@ -58,7 +78,7 @@ def unsuitable(settings: CaptureSettings) -> str:
         return "The scene's own cameras are captured as they are: views are chosen on a sphere, dome or ring only."
     if not settings.render:
         return "Without rendering there is nothing to choose views by, so all of them are placed evenly."
-    if sum(round_sizes(settings)[0]) < LEAST_VIEWS:
+    if settings.views - shares_of(settings).held_out < LEAST_VIEWS:
         return f"With fewer than {LEAST_VIEWS} training views, all of them are placed evenly."
     return ""
 
@@ -69,58 +89,56 @@ def adaptive_steps(
     out_dir: str | Path,
     adviser: Adviser,
 ) -> CaptureSteps:
-    """Captures a scene in rounds; arguments, errors and steps as of ``capture_steps``.
+    """Captures a scene in two rounds; arguments, errors and steps as of ``capture_steps``.
 
     After each round the capture on disk is whole. What was asked for is remembered beside the views, so a capture that was
     interrupted goes on without asking again. The scene is set aside only while views are rendered.
 
     Args:
         source: A context, or a scene.
-        settings: ``views`` is the budget of all rounds; not ``unsuitable``.
+        settings: ``views`` is the budget of both rounds; not ``unsuitable``.
         out_dir: The capture's folder.
         adviser: Chooses; closed at the end.
     """
     root = Path(out_dir).absolute()
-    sizes, held_out = round_sizes(settings)
-    first = replace(settings, views=sizes[0], hold_out=0)
+    shares = shares_of(settings)
+    first = replace(settings, views=shares.even, hold_out=0)
     try:
-        offer = _offer(source, settings, sum(sizes), held_out)
+        offer = _offer(source, settings, shares)
         memory = _Memory(root, _key(source, settings))
-        extra: list[Camera] = []
-        for number, size in enumerate([*sizes[1:], 0]):
-            left = [camera for camera in offer.candidates if camera not in extra]
-            asked = memory.recall(number, left) if size else None
-            if asked is None:
-                made = yield from _of_all(
-                    settings.views,
-                    capture_steps(source, first, root, extra_cameras=extra, held_out_cameras=offer.held_out),
-                )
-                asked = (yield from _answer(adviser, made, left, size)) if size else []
-                memory.keep(number, asked)
-            extra += asked
-        memory.forget_others()
-        return made
+        asked = memory.recall(offer.candidates)
+        if asked is None:
+            made = yield from _of_all(
+                settings.views, capture_steps(source, first, root, held_out_cameras=offer.held_out)
+            )
+            probes = yield from _probes(source, settings, root, offer.candidates)
+            asked = yield from _answer(adviser, made, probes, offer.candidates, shares.chosen)
+            memory.keep(asked)
+            shutil.rmtree(root / PROBES_FOLDER, ignore_errors=True)
+        return (
+            yield from capture_steps(
+                source, first, root, extra_cameras=asked, held_out_cameras=offer.held_out
+            )
+        )
     finally:
         adviser.close()
 
 
-def _offer(
-    source: bpy.types.Context | bpy.types.Scene, settings: CaptureSettings, training: int, held_out: int
-) -> Offer:
+def _offer(source: bpy.types.Context | bpy.types.Scene, settings: CaptureSettings, shares: Shares) -> Offer:
     scene, view_layer = scene_of(source)
     view_layer.update()
-    wanted = min(max(CANDIDATES_A_VIEW * training, LEAST_CANDIDATES), MOST_CANDIDATES)
     with Stage(scene, view_layer, RenderOptions(engine=settings.engine)) as stage:
-        return offer_cameras(stage, settings, max(wanted, training), held_out)
+        return offer_cameras(stage, settings, _candidate_count(settings), shares.held_out)
 
 
-def _of_all(total: int, steps: CaptureSteps) -> CaptureSteps:
-    """Passes the steps of a round on, counted against the views of all rounds."""
+def _of_all(total: int, steps: CaptureSteps, verb: str = "Rendering") -> CaptureSteps:
+    """Passes the steps of a part on, counted against all views, with a word for what is done."""
     try:
         while True:
             state = next(steps)
             left_s = state.seconds_per_view * (total - state.done)
-            yield replace(state, total=total, seconds_left=left_s)
+            message = state.message.replace("Rendering", verb)
+            yield replace(state, total=total, message=message, seconds_left=left_s)
     except StopIteration as ending:
         made: Capture = ending.value
         return made
@@ -128,11 +146,39 @@ def _of_all(total: int, steps: CaptureSteps) -> CaptureSteps:
         steps.close()
 
 
+def _probes(
+    source: bpy.types.Context | bpy.types.Scene,
+    settings: CaptureSettings,
+    root: Path,
+    candidates: Sequence[Camera],
+) -> Generator[CaptureProgress, None, Path]:
+    """Renders every candidate small and noisy, as a capture of its own; returns the list of the useful ones."""
+    small = replace(
+        settings,
+        views=_candidate_count(settings),
+        hold_out=0,
+        resolution=max((settings.resolution or RIG_SIZE_PX) // PROBE_SHRINKING, LEAST_PROBE_PX),
+        samples=max(settings.samples // PROBE_SHRINKING, 1),
+        points=0,
+        pictures=False,
+    )
+    steps = capture_steps(source, small, root / PROBES_FOLDER)
+    made = yield from _of_all(small.views, steps, "Looking from")
+    useful = {camera.name for camera in candidates}
+    named = zip(place_names(len(made.views)), made.views, strict=True)
+    views = [replace(view, camera=replace(view.camera, name=name)) for name, view in named if name in useful]
+    return write_capture(replace(made, views=tuple(views)), name="candidates.json")
+
+
+def _candidate_count(settings: CaptureSettings) -> int:
+    return min(max(CANDIDATES_A_VIEW * settings.views, LEAST_CANDIDATES), MOST_CANDIDATES)
+
+
 def _answer(
-    adviser: Adviser, made: Capture, candidates: Sequence[Camera], size: int
+    adviser: Adviser, made: Capture, probes: Path, candidates: Sequence[Camera], size: int
 ) -> Generator[CaptureProgress, None, list[Camera]]:
     """Asks which views to render next; yields while there is no answer."""
-    adviser.ask(made.root, candidates, size)
+    adviser.ask(made.root, probes, size)
     done = len(made.views)
     while (names := adviser.answer()) is None:
         yield CaptureProgress(done, done + size, "Choosing the next views")
@@ -159,7 +205,7 @@ def _key(source: bpy.types.Context | bpy.types.Scene, settings: CaptureSettings)
 
 
 class _Memory:
-    """Cameras that were asked for, a file a round: an interrupted capture goes on with them.
+    """Cameras that were asked for: an interrupted capture goes on with them.
 
     Args:
         root: The capture's folder.
@@ -167,14 +213,11 @@ class _Memory:
     """
 
     def __init__(self, root: Path, key: str) -> None:
-        self.root, self.key = root, key
+        self._root, self._name = root, f"views/asked-{key}.json"
 
-    def _name(self, number: int) -> str:
-        return f"views/asked-{self.key}-{number + 1}.json"
-
-    def recall(self, number: int, candidates: Sequence[Camera]) -> list[Camera] | None:
-        """Returns which candidates were asked for after a round, or None; a damaged file counts as none."""
-        path = self.root / self._name(number)
+    def recall(self, candidates: Sequence[Camera]) -> list[Camera] | None:
+        """Returns which candidates were asked for, or None; a damaged file counts as none."""
+        path = self._root / self._name
         try:
             if not path.is_file():
                 return None
@@ -183,14 +226,9 @@ class _Memory:
             log.warning("%s", error)
             return None
 
-    def keep(self, number: int, cameras: Sequence[Camera]) -> None:
-        """Writes down what is asked for, if anything; raises UserError."""
-        if not cameras:
-            return
-        write_capture(Capture(self.root, tuple(map(View, cameras))), name=self._name(number))
-
-    def forget_others(self) -> None:
-        """Removes what was asked for under other keys."""
-        for path in (self.root / "views").glob("asked-*.json"):
-            if not path.name.startswith(f"asked-{self.key}-"):
+    def keep(self, cameras: Sequence[Camera]) -> None:
+        """Writes down what is asked for, in place of what was asked for under another key; raises UserError."""
+        write_capture(Capture(self._root, tuple(map(View, cameras))), name=self._name)
+        for path in (self._root / "views").glob("asked-*.json"):
+            if path.name != Path(self._name).name:
                 path.unlink(missing_ok=True)

@@ -133,16 +133,20 @@ def offer_cameras(stage: Stage, settings: CaptureSettings, candidates: int, held
     belongs = target_test(settings.target)
     bodies = _look(stage, belongs)
     framing = _framing(bodies, stage.scene, chosen=belongs is not None)
-    offered = _called("place", _even_rig(framing, settings, candidates))
+    offered = _called(place_names(candidates), _even_rig(framing, settings, candidates))
     useful = survey(stage.scene, stage.view_layer, lambda graph: useful_cameras(graph, offered))
     turned = replace(settings, seed=settings.seed + 1)
     tests = _even_rig(framing, turned, held_out) if held_out else []
-    return Offer(tuple(useful), tuple(_called("held out", tests)))
+    return Offer(tuple(useful), tuple(_called([f"held out {n + 1}" for n in range(held_out)], tests)))
 
 
-def _called(word: str, cameras: Sequence[Camera]) -> list[Camera]:
-    """Gives cameras names that no camera of the first round has."""
-    return [replace(camera, name=f"{word} {number}") for number, camera in enumerate(cameras, start=1)]
+def place_names(count: int) -> list[str]:
+    """Returns the names of candidates, in the order of their even rig; no camera of the first round has such a name."""
+    return [f"place {number}" for number in range(1, count + 1)]
+
+
+def _called(names: Sequence[str], cameras: Sequence[Camera]) -> list[Camera]:
+    return [replace(camera, name=name) for name, camera in zip(names, cameras, strict=True)]
 
 
 def _look(stage: Stage, belongs: object) -> Bodies:

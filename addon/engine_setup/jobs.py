@@ -110,17 +110,22 @@ def setup_job(plan: Plan, environment: Mapping[str, str] = os.environ, opener: O
     return Job(work, plan.place.log, without_python(environment))
 
 
-def check_job(python: Path, log: Path, environment: Mapping[str, str]) -> Job:
+def check_job(
+    python: Path, log: Path, environment: Mapping[str, str], probe: Callable[[Path], object]
+) -> Job:
     """Returns a job that lets an engine examine itself.
 
     Args:
         python: The engine's Python.
         log: The file that what it says is added to.
         environment: What it inherits.
+        probe: Looks first whether Python, torch and engine are there; raises UserError with what to install.
     """
 
     def work(job: Job) -> dict[str, Any]:
         log.parent.mkdir(parents=True, exist_ok=True)
+        job.say("Looking at the engine's Python", 0.1, str(python))
+        probe(python)
         return check(python, Tools(job.runner, job.say, job.watch))
 
     return Job(work, log, environment)

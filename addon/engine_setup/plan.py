@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from splat_engine.formats.errors import UserError
@@ -164,6 +165,7 @@ def make_plan(
     return Plan(place, wheel, UV_WHEELS[system, processor], card, index.rstrip("/"), wheel_folder, is_offline)
 
 
+@cache
 def has_nvidia_card() -> bool:
     """Tells whether NVIDIA's driver is installed, by its program."""
     windows = Path(os.environ.get("SYSTEMROOT", r"C:\Windows")) / "System32" / "nvidia-smi.exe"

@@ -70,7 +70,8 @@ def program_failure(step: str, text: str, log: str) -> UserError:
         if re.search(pattern, text, re.IGNORECASE):
             return UserError(f"{step} failed. {what}", f"{hint} The log is {log}.", text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = lines[-1] if lines else "It said nothing."
+    errors = [line[6:].strip() for line in lines if line.lower().startswith("error:")]
+    said = (errors or lines[-1:] or ["It said nothing."])[0]
     return UserError(f"{step} failed: {said[:300]}", f"Try again. The log is {log}.", text)
 
 

@@ -91,9 +91,12 @@ class SPLATFIT_OT_check_engine(bpy.types.Operator):
     @in_words
     def execute(self, context: Any) -> Any:
         """Begins the check."""
-        found = engine_process.check_python(engine_jobs.find_python())
+        python = engine_jobs.find_python()
         log = Path(bpy.app.tempdir) / "splatfit-check.log"
-        return _run(self, jobs.check_job(found.python, log, engine_process.engine_environment()))
+        return _run(
+            self,
+            jobs.check_job(python, log, engine_process.engine_environment(), engine_process.check_python),
+        )
 
 
 CLASSES = (SPLATFIT_OT_set_up_engine, SPLATFIT_OT_cancel_engine_setup, SPLATFIT_OT_check_engine)

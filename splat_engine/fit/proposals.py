@@ -12,8 +12,7 @@ from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.loop import FitRequest, run_fit
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.next_views import choose_views
-from splat_engine.formats.cameras import Camera
-from splat_engine.formats.capture import PROPOSED_NAME, Capture, read_capture, write_capture
+from splat_engine.formats.capture import PROPOSED_NAME, Capture, View, read_capture, write_capture
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.events import Event, FileWritten, Finished
 from splat_engine.formats.run import RunDirectory
@@ -30,7 +29,7 @@ class ProposalRequest:
 
     Attributes:
         fit: The short fit: capture, run, settings, place.
-        candidates: A capture's file that lists cameras alone.
+        candidates: A capture of probes: small views from the cameras to choose from.
         count: How many of them are wanted.
     """
 
@@ -66,9 +65,9 @@ def propose_views(
         The last event. After an interrupted fit there are no cameras.
 
     Raises:
-        UserError: The input is bad, a file cannot be written, or no candidate sees anything.
+        UserError: The input is bad, a file cannot be written, or no candidate is drawn wrongly.
     """
-    offered = read_capture(request.candidates).views
+    offered = read_capture(request.candidates)
     endings: list[Finished] = []
 
     def pass_on(event: Event) -> None:
@@ -80,32 +79,24 @@ def propose_views(
     finished = run_fit(request.fit, pass_on, commands)
     if finished.reason in ("done", "stopped"):
         run = RunDirectory(request.fit.run)
-        views = tuple(offered[number] for number in _chosen(request, [view.camera for view in offered]))
+        views = _chosen(request, offered)
         path = write_capture(Capture(run.root, views), name=PROPOSED_NAME)
         emit(FileWritten(kind="proposed", path=str(path), step=finished.step))
     emit(endings[-1])
     return finished
 
 
-def _chosen(request: ProposalRequest, cameras: list[Camera]) -> list[int]:
+def _chosen(request: ProposalRequest, offered: Capture) -> tuple[View, ...]:
+    """Returns the chosen cameras as views without files."""
     fit, place = request.fit, request.fit.place
     formation = ImageFormation(fit.settings.fit.formation)
     splats, _, _ = read_splat_ply(RunDirectory(fit.run).splats)
-    images = CaptureImages(
-        read_capture(fit.capture), "train", formation, target=fit.settings.fit.target, device=place.device
-    )
-    chosen = choose_views(
-        SplatState.from_splats(splats).to(place.device).params,
-        images,
-        cameras,
-        request.count,
-        formation,
-        seed=fit.settings.fit.seed,
-        backend=place.backend,
-    )
+    probes = CaptureImages(offered, "train", formation, target=fit.settings.fit.target, device=place.device)
+    params = SplatState.from_splats(splats).to(place.device).params
+    chosen = choose_views(params, probes, request.count, formation, place.backend)
     if not chosen:
         raise UserError(
-            "No candidate sees anything of what was fitted.",
-            "Check that the views show the target, or turn adaptive off.",
+            "No candidate shows anything that is drawn wrongly.",
+            "Check that the views show the target, or turn adaptive views off.",
         )
-    return chosen
+    return tuple(View(probes.views[number].camera) for number in chosen)

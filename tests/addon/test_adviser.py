@@ -12,7 +12,7 @@ import pytest
 from addon.adviser import EngineAdviser
 from splat_engine.formats import events
 from splat_engine.formats.cameras import Camera
-from splat_engine.formats.capture import PROPOSED_NAME, Capture, View, read_capture, write_capture
+from splat_engine.formats.capture import PROPOSED_NAME, Capture, View, write_capture
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
 
@@ -24,6 +24,8 @@ POSE[:3, :3] = [
     [THIRD, 0, np.sqrt(2 / 3)],
 ]
 CAMERAS = [Camera(32, 24, 40.0, 40.0, 16, 12, POSE, name=f"place {number}") for number in range(1, 6)]
+
+LISTED = Path("probes/candidates.json")
 
 
 class Engine:
@@ -70,13 +72,12 @@ def adviser(engines: list[Engine], ending: str = "good") -> EngineAdviser:
 def test_the_answer_names_what_was_chosen(tmp_path: Path, engines: list[Engine]) -> None:
     """None while the engine works; then the names of the chosen candidates, best first; its folder is gone."""
     asked = adviser(engines)
-    asked.ask(tmp_path, CAMERAS, 2)
-    listed = [view.camera for view in read_capture(tmp_path / "proposal/candidates.json").views]
-    assert [camera.name for camera in listed] == [camera.name for camera in CAMERAS]
+    asked.ask(tmp_path, LISTED, 2)
     assert asked.answer() is None
     assert asked.answer() == ["place 4", "place 1"]
     assert engines[0].is_closed and not (tmp_path / "proposal").exists()
     command = engines[0].command
+    assert command[command.index("--candidates") + 1] == str(LISTED)
     assert command[:5] == ["/engine/python", "-m", "splat_engine", "propose", str(tmp_path)]
     assert command[command.index("--count") + 1] == "2" and command[command.index("--seed") + 1] == "7"
     asked.close()
@@ -86,7 +87,7 @@ def test_it_can_be_asked_again(tmp_path: Path, engines: list[Engine]) -> None:
     """Each question is a process of its own; an old answer is not taken for a new one."""
     asked = adviser(engines)
     for _ in range(2):
-        asked.ask(tmp_path, CAMERAS, 2)
+        asked.ask(tmp_path, LISTED, 2)
         assert asked.answer() is None and asked.answer() is not None
     assert len(engines) == 2
 
@@ -94,7 +95,7 @@ def test_it_can_be_asked_again(tmp_path: Path, engines: list[Engine]) -> None:
 def test_a_failure_is_told_and_its_log_stays(tmp_path: Path, engines: list[Engine]) -> None:
     """The engine's words come through, with what is kept and what to do without."""
     asked = adviser(engines, "fails")
-    asked.ask(tmp_path, CAMERAS, 2)
+    asked.ask(tmp_path, LISTED, 2)
     assert asked.answer() is None
     with pytest.raises(UserError, match="could not be chosen: It broke") as caught:
         asked.answer()
@@ -106,7 +107,7 @@ def test_a_failure_is_told_and_its_log_stays(tmp_path: Path, engines: list[Engin
 def test_an_engine_without_an_answer_is_an_error(tmp_path: Path, engines: list[Engine]) -> None:
     """It ended well and left no file."""
     asked = adviser(engines, "silent")
-    asked.ask(tmp_path, CAMERAS, 2)
+    asked.ask(tmp_path, LISTED, 2)
     asked.answer()
     with pytest.raises(UserError, match="There is no capture"):
         asked.answer()
@@ -115,7 +116,7 @@ def test_an_engine_without_an_answer_is_an_error(tmp_path: Path, engines: list[E
 def test_closing_half_way_ends_the_engine_and_leaves_nothing(tmp_path: Path, engines: list[Engine]) -> None:
     """A cancelled capture leaves no process and no folder."""
     asked = adviser(engines)
-    asked.ask(tmp_path, CAMERAS, 2)
+    asked.ask(tmp_path, LISTED, 2)
     asked.close()
     assert engines[0].is_closed and not (tmp_path / "proposal").exists()
 
@@ -124,5 +125,5 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, engines: list[Engi
     """A file stands where the engine's folder must go: words, and no engine was started."""
     (tmp_path / "proposal").write_text("in the way")
     with pytest.raises(UserError, match="Cannot write"):
-        adviser(engines).ask(tmp_path, CAMERAS, 2)
+        adviser(engines).ask(tmp_path, LISTED, 2)
     assert not engines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from addon.capture import adaptive
-from addon.capture.adaptive import adaptive_steps, round_sizes, unsuitable
+from addon.capture.adaptive import adaptive_steps, shares_of, unsuitable
 from addon.capture.capture import CaptureCancelled, CaptureProgress, capture_scene
 from addon.capture.render import Stage
 from addon.capture.rigs import look_at
@@ -30,33 +29,38 @@ def eye(position: tuple[float, float, float], target: tuple[float, float, float]
 
 ADDED = [eye((0, -7, 1)), eye((5, 5, 2))]
 ROUNDS = settings(views=14, hold_out=7, adaptive=True)
-"""Twelve training views in three rounds, and two held out."""
+"""Eight even training views, four that are asked for, and two held out."""
 
 
 class Advice:
     """Chooses the first candidates; tells what it was asked."""
 
-    def __init__(self, fail_at: int = 0, *, is_strange: bool = False) -> None:
-        self.is_strange = is_strange
-        self.asked: list[tuple[list[Camera], int, Capture]] = []
-        self.fail_at, self.is_closed = fail_at, False
-        self._waited = False
+    def __init__(self, *, fails: bool = False, answers: bool = True, is_strange: bool = False) -> None:
+        self.asked: list[tuple[Capture, int, Capture]] = []
+        self.fails, self.answers, self.is_strange, self.is_closed = fails, answers, is_strange, False
+        self._looks = 0
 
-    def ask(self, capture: Path, candidates: Sequence[Camera], count: int) -> None:
-        self.asked.append((list(candidates), count, read_capture(capture)))
-        self._waited = False
+    def ask(self, capture: Path, candidates: Path, count: int) -> None:
+        self.asked.append((read_capture(candidates), count, read_capture(capture)))
 
     def answer(self) -> list[str] | None:
-        if len(self.asked) == self.fail_at:
-            raise UserError("The next views could not be chosen.", "Try again.")
-        if not self._waited:
-            self._waited = True
+        self._looks += 1
+        if self._looks < 2 or not self.answers:
             return None
+        if self.fails:
+            raise UserError("The next views could not be chosen.", "Try again.")
         candidates, count, _ = self.asked[-1]
-        return ["nowhere"] if self.is_strange else [camera.name for camera in candidates[:count]]
+        return ["nowhere"] if self.is_strange else [view.camera.name for view in candidates.views[:count]]
 
     def close(self) -> None:
         self.is_closed = True
+
+
+@pytest.fixture(autouse=True)
+def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as views: quick."""
+    monkeypatch.setattr(adaptive, "CANDIDATES_A_VIEW", 1)
+    monkeypatch.setattr(adaptive, "LEAST_CANDIDATES", 1)
 
 
 def run(
@@ -126,49 +130,58 @@ def test_a_list_that_names_changing_views_does_not_stand(tmp_path: Path) -> None
     assert not (tmp_path / "transforms.json").exists()
 
 
-def test_rounds_share_the_budget() -> None:
-    """The rounds' training views and the held-out ones are what a fixed rig of the same settings has."""
-    for views, hold_out in ((60, 8), (14, 7), (24, 0), (61, 5)):
-        sizes, held_out = round_sizes(CaptureSettings(views=views, hold_out=hold_out))
-        assert sum(sizes) + held_out == views and max(sizes) - min(sizes) <= 1
+def test_both_rounds_share_the_budget() -> None:
+    """Their training views and the held-out ones are as many as a fixed rig of the same settings has."""
+    for views, hold_out in ((60, 8), (14, 7), (24, 0), (61, 5), (6, 0)):
+        even, chosen, held_out = shares_of(CaptureSettings(views=views, hold_out=hold_out))
+        assert even + chosen + held_out == views and 1.5 * chosen < even < 2.5 * chosen
         assert held_out == (
             len([n for n in range(views) if n % hold_out == hold_out // 2]) if hold_out else 0
         )
 
 
 def test_an_adaptive_capture_renders_what_was_asked_for(tmp_path: Path) -> None:
-    """Each round asks once, for its share, of candidates not yet taken; the held-out views are the same throughout."""
+    """It asks once, for its share, with the even views on disk; the held-out views stay; no place is taken twice."""
     cube()
     advice = Advice()
     made, states = run(tmp_path, advice)
     assert made is not None and advice.is_closed
-    assert [count for _, count, _ in advice.asked] == [4, 4]
-    assert [len(capture.of_split("train")) for _, _, capture in advice.asked] == [4, 8]
+    ((candidates, count, between),) = advice.asked
+    assert count == 4 and len(candidates.views) == 14
+    assert {(view.camera.width, view.camera.height) for view in candidates.views} == {(16, 16)}
+    assert len(between.of_split("train")) == 8 and len(between.of_split("test")) == 2
     assert rendered(states) == len(made.views) == 14 and len(made.of_split("train")) == 12
-    tests = [capture.of_split("test") for _, _, capture in advice.asked]
-    assert len(tests[0]) == 2 and tests[0] == tests[1] == read_capture(tmp_path).of_split("test")
-    cameras = [view.camera for view in made.of_split("train")]
-    poses = {tuple(camera.world_from_camera.ravel()) for camera in cameras}
-    assert len(poses) == 12, "a place was taken twice"
-    assert cameras[4:8] == advice.asked[0][0][:4] and cameras[8:] == advice.asked[1][0][:4]
+    cameras = [view.camera for view in made.views]
+    assert len({tuple(camera.world_from_camera.ravel()) for camera in cameras}) == 14
+    for camera, probe in zip(cameras[10:], candidates.views, strict=False):
+        assert (camera.name, camera.width) == (probe.camera.name, 32)
+        np.testing.assert_allclose(camera.world_from_camera, probe.camera.world_from_camera, atol=1e-12)
+    assert not (tmp_path / "probes").exists()
+    listed = read_capture(tmp_path)
+    assert listed.of_split("test") == between.of_split("test") and len(listed.views) == 14
     assert states[-1].total == 14 and all(state.done <= state.total for state in states)
-    assert len(read_capture(tmp_path).views) == 14
 
 
 def test_an_interrupted_adaptive_capture_goes_on_without_asking_again(tmp_path: Path) -> None:
-    """What was asked for before is remembered; the first round's list stands meanwhile, and nothing is rendered twice."""
+    """What was asked for is remembered; the first round's list stands meanwhile, and nothing is rendered twice."""
     cube()
     first = Advice()
-    made, states = run(tmp_path, first, stop_after=8)
+    made, states = run(tmp_path, first, stop_after=12)
     assert made is None and first.is_closed and len(first.asked) == 1
-    assert len(read_capture(tmp_path).views) == 6
+    assert len(read_capture(tmp_path).views) == 10
     second = Advice()
     made, more = run(tmp_path, second)
-    assert made is not None and [count for _, count, _ in second.asked] == [4]
-    assert rendered(more) == 14 - 8 and rendered(states) == 9
-    third = Advice()
-    assert run(tmp_path, third)[0] is not None and not third.asked
-    assert len(list((tmp_path / "views").glob("asked-*.json"))) == 2
+    assert made is not None and len(made.views) == 14
+    assert not second.asked and rendered(more) == 14 - 12 and rendered(states) == 13
+
+
+def test_an_adaptive_capture_interrupted_in_its_first_round_goes_on(tmp_path: Path) -> None:
+    """Nothing was asked for yet; the views that are there are kept."""
+    cube()
+    assert run(tmp_path, Advice(), stop_after=3)[0] is None
+    advice = Advice()
+    made, more = run(tmp_path, advice)
+    assert made is not None and len(advice.asked) == 1 and rendered(more) == 14 - 3
 
 
 def test_a_changed_scene_is_asked_about_anew(tmp_path: Path) -> None:
@@ -179,30 +192,54 @@ def test_a_changed_scene_is_asked_about_anew(tmp_path: Path) -> None:
     bpy.data.objects["Cube"].location.x = 1
     advice = Advice()
     run(tmp_path, advice)
-    assert len(advice.asked) == 2
     after = set((tmp_path / "views").glob("asked-*.json"))
-    assert len(after) == 2 and not before & after
+    assert len(advice.asked) == 1 and len(before) == len(after) == 1 and before != after
 
 
 def test_damaged_memory_is_asked_anew(tmp_path: Path) -> None:
     """A file of remembered cameras that was cut off is as good as none."""
     cube()
-    run(tmp_path, Advice(), stop_after=8)
-    for path in (tmp_path / "views").glob("asked-*.json"):
-        path.write_text(path.read_text()[:100])
+    run(tmp_path, Advice(), stop_after=12)
+    (path,) = (tmp_path / "views").glob("asked-*.json")
+    path.write_text(path.read_text()[:100])
     advice = Advice()
-    assert run(tmp_path, advice)[0] is not None and len(advice.asked) == 2
+    assert run(tmp_path, advice)[0] is not None and len(advice.asked) == 1
 
 
 def test_a_failing_engine_leaves_what_was_rendered(tmp_path: Path) -> None:
-    """The error comes through, the scene is put back, and the rounds before are a whole capture."""
+    """The error comes through, the scene is put back, and the first round is a whole capture."""
     cube()
-    settings_before = bpy.context.scene.render.resolution_x
-    advice = Advice(fail_at=2)
+    before = bpy.context.scene.render.resolution_x
+    advice = Advice(fails=True)
     with pytest.raises(UserError, match="could not be chosen"):
         run(tmp_path, advice)
     assert advice.is_closed and len(read_capture(tmp_path).views) == 10
-    assert bpy.context.scene.render.resolution_x == settings_before
+    assert bpy.context.scene.render.resolution_x == before
+
+
+def test_cancelling_while_the_engine_chooses_ends_it(tmp_path: Path) -> None:
+    """Closed between two looks for the answer: the adviser is closed, and the first round is whole."""
+    cube()
+    advice = Advice(answers=False)
+    steps = adaptive_steps(bpy.context, ROUNDS, tmp_path, advice)
+    while next(steps).message != "Choosing the next views":
+        pass
+    steps.close()
+    assert advice.is_closed and len(read_capture(tmp_path).views) == 10
+
+
+def test_probes_of_an_interrupted_look_are_kept(tmp_path: Path) -> None:
+    """Stopped among the probes: the next try renders neither views nor the probes that are there again."""
+    cube()
+    steps = adaptive_steps(bpy.context, ROUNDS, tmp_path, Advice())
+    while "Looking from sphere 05" not in next(steps).message:
+        pass
+    steps.close()
+    assert len(read_capture(tmp_path).views) == 10
+    advice = Advice()
+    made, states = run(tmp_path, advice)
+    assert made is not None and rendered(states) == 4
+    assert sum("Looking from" in state.message for state in states) == 14 - 4
 
 
 def test_a_place_that_was_not_offered_is_refused(tmp_path: Path) -> None:

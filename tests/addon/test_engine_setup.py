@@ -264,7 +264,7 @@ def test_the_network_in_words(made, error, words):
         ("install", "No solution found when resolving dependencies", "not to be had"),
         ("venv", "error: No interpreter found for Python >=3.11", "No Python for the engine"),
         ("venv", "error: something nobody has foreseen", "something nobody has foreseen"),
-        ("doctor", "error: The fit of one second does not learn", "does not learn"),
+        ("doctor", "error: The fit of one second does not learn.\nPlease report this.", "does not learn"),
     ],
 )
 def test_programs_that_fail_in_words(made, step, said, words):

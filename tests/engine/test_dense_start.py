@@ -151,9 +151,10 @@ def test_a_sphere_s_splats_face_outward() -> None:
     assert (np.abs((thin_axes(splats) * splats.means).sum(axis=1)) > 0.98 * radii).all()
 
 
-def test_no_point_flies_between_two_planes() -> None:
+@pytest.mark.parametrize("model", ["perspective", "orthographic"])
+def test_no_point_flies_between_two_planes(model: CameraModel) -> None:
     """Where an antialiased depth mixes a near and a far plane, no splat stands in the gap; both planes keep theirs."""
-    camera = camera_at(0.0, -3.0, 0.0)
+    camera = camera_at(0.0, -3.0, 0.0, model=model)
     depth = np.where(np.arange(SIZE) < 20, 2.0, 4.0) * np.ones((SIZE, 1))
     depth[:, 20] = 2.9
     samples = view_samples(camera, opaque(), depth)
@@ -163,9 +164,10 @@ def test_no_point_flies_between_two_planes() -> None:
     assert (abs(y + 1) < 1e-4).sum() > 50 and (abs(y - 1) < 1e-4).sum() > 50
 
 
-def test_faint_edges_and_mixed_depths_against_nothing_are_left_out() -> None:
+@pytest.mark.parametrize("model", ["perspective", "orthographic"])
+def test_faint_edges_and_mixed_depths_against_nothing_are_left_out(model: CameraModel) -> None:
     """Pixels of mostly background, of a depth mixed with the background's, and not finite ones give no sample."""
-    camera = camera_at(0.0, -3.0, 0.0)
+    camera = camera_at(0.0, -3.0, 0.0, model=model)
     depth = np.where(np.arange(SIZE) < 20, 2.0, NOTHING) * np.ones((SIZE, 1))
     depth[:, 20] = 17.0
     color = opaque()

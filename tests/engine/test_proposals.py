@@ -13,10 +13,10 @@ from splat_engine import cli
 from splat_engine.fit.commands import CommandQueue, Interrupt
 from splat_engine.fit.loop import FitRequest
 from splat_engine.fit.proposals import ProposalRequest, brief, propose_views
-from splat_engine.formats.capture import PROPOSED_NAME, Capture, View, read_capture, write_capture
+from splat_engine.formats.capture import PROPOSED_NAME, TRANSFORMS_NAME, read_capture
 from splat_engine.formats.events import Event, Finished
 from splat_engine.formats.settings import FitSettings
-from tests.engine.tiny_capture import ring_cameras, write_tiny_capture
+from tests.engine.tiny_capture import known_splats, perturbed, ring_cameras, write_tiny_capture
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +28,10 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def candidates(tmp_path: Path) -> Path:
-    """Eleven cameras without pictures."""
-    cameras = [
-        replace(item, name=f"place {n}", near=0.25, far=50.0) for n, item in enumerate(ring_cameras(11))
-    ]
-    return write_capture(Capture(tmp_path, tuple(map(View, cameras))), name="candidates.json")
+    """Eleven probes from other places, of splats that the capture does not show quite so."""
+    cameras = [replace(item, near=0.25, far=50.0) for item in ring_cameras(11)]
+    write_tiny_capture(tmp_path / "probes", cameras=cameras, hold_out=0, splats=perturbed(known_splats()))
+    return tmp_path / "probes" / TRANSFORMS_NAME
 
 
 def propose(capture: Path, out: Path, candidates: Path, *more: str) -> int:
@@ -41,13 +40,13 @@ def propose(capture: Path, out: Path, candidates: Path, *more: str) -> int:
 
 
 def test_proposed_cameras_are_candidates_best_first(capture: Path, candidates: Path, tmp_path: Path) -> None:
-    """The file holds so many different cameras of the candidates, exactly as they were offered; again, the same."""
-    offered = [view.camera for view in read_capture(candidates).views]
+    """The file holds so many different cameras of the candidates, by their names; again, the same."""
+    offered = {view.camera.name for view in read_capture(candidates).views}
     assert propose(capture, tmp_path / "a", candidates, "--count", "3") == 0
-    chosen = [view.camera for view in read_capture(tmp_path / "a" / PROPOSED_NAME).views]
-    assert len(set(chosen)) == 3 and set(chosen) <= set(offered)
+    chosen = [view.camera.name for view in read_capture(tmp_path / "a" / PROPOSED_NAME).views]
+    assert len(set(chosen)) == 3 and set(chosen) <= offered
     assert propose(capture, tmp_path / "b", candidates, "--count", "3") == 0
-    assert [view.camera for view in read_capture(tmp_path / "b" / PROPOSED_NAME).views] == chosen
+    assert [view.camera.name for view in read_capture(tmp_path / "b" / PROPOSED_NAME).views] == chosen
     events = [json.loads(line) for line in (tmp_path / "a/events.jsonl").read_text().splitlines()]
     assert [event["event"] for event in events][-2:] == ["file", "finished"]
     assert events[-2]["kind"] == "proposed"
@@ -83,7 +82,7 @@ def absent(path: Path) -> Path:
 @pytest.mark.parametrize(
     ("damage", "words", "more"),
     [
-        (broken, "candidates.json", ("--count", "1")),
+        (broken, TRANSFORMS_NAME, ("--count", "1")),
         (absent, "There is no capture", ("--count", "1")),
         (Path, "must be 1 or more", ("--count", "0")),
         (Path, "must be 1 or more", ("--count", "1", "--steps", "0")),

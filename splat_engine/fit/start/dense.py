@@ -17,9 +17,11 @@ from splat_engine.formats.point_ply import Points
 from splat_engine.formats.splats import Splats
 
 SAMPLES_PER_SPLAT = 20
-"""Samples gathered for each splat."""
+"""Samples gathered for each splat. With 8 the same number of splats fits 0.14 dB worse (suzanne256, 5000 splats)."""
+SAMPLES_MOST = 2_000_000
+"""More are not gathered but for more splats: bounds memory (some 500 MB) and time."""
 WIDTH = 1.6
-"""A splat's standard deviation along the surface, in its patch's."""
+"""A splat's standard deviation along the surface, in its patch's. From 1.2 to 2 it hardly matters after 300 steps."""
 FEW = 6
 """Patches of fewer samples do not tell their shape: they are round, of the next width."""
 FEW_WIDTH = 0.5

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from splat_engine.fit.start.dense import SAMPLES_PER_SPLAT, dense_splats
+from splat_engine.fit.start.dense import SAMPLES_MOST, SAMPLES_PER_SPLAT, dense_splats
 from splat_engine.fit.start.points import RANDOM_OPACITY, random_points, splats_from_points
 from splat_engine.fit.start.scene import scene_extent
 from splat_engine.fit.start.surfaces import read_surfaces, shows_surfaces
@@ -77,7 +77,8 @@ def _at_random(capture: Capture, settings: RunSettings, rng: np.random.Generator
 
 def _from_surfaces(capture: Capture, settings: RunSettings, rng: np.random.Generator) -> tuple[Splats, float]:
     count = min(settings.start.start_splats, settings.fit.max_splats)
-    samples = read_surfaces(capture, SAMPLES_PER_SPLAT * count, settings.fit.target, rng)
+    most = max(count, min(SAMPLES_PER_SPLAT * count, SAMPLES_MOST))
+    samples = read_surfaces(capture, most, settings.fit.target, rng)
     extent = scene_extent(capture, samples.positions)
     splats = dense_splats(
         samples,

@@ -151,8 +151,11 @@ def between_surfaces(depth: Doubles, camera: Camera) -> NDArray[np.bool_]:
         depth: [H, W] planar, infinite where there is no surface.
         camera: The view's.
     """
-    with np.errstate(invalid="ignore"):
-        value = 1.0 / depth if camera.model == "perspective" else np.where(np.isinf(depth), 0.0, -depth)
+    if camera.model == "perspective":
+        value = 1.0 / depth
+    else:
+        finite = np.isfinite(depth)
+        value = -np.where(finite, depth, 2 * np.max(depth, where=finite, initial=0.0))
     return _between_rows(value) | _between_rows(value.T).T
 
 

@@ -24,7 +24,7 @@ class CaptureSettings:
     adaptive: bool = setting(
         False,
         "Adaptive Views",
-        "Render a third of a rig's views, fit to them briefly, and place the others where the fit lacks them most. Needs the "
+        "Render two thirds of a rig's views, fit to them briefly, and place the others where the fit is wrong. Needs the "
         "engine.",
     )
     target: str = setting(

@@ -21,7 +21,7 @@ class StartSettings:
         "empty: the surfaces that the views show, else the capture's init.ply, else random.",
     )
     start_splats: int = setting(
-        20000,
+        50000,
         "Start Splats",
         "Number of splats that are laid on the surfaces that the views show.",
         minimum=1,
