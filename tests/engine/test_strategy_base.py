@@ -50,11 +50,11 @@ def test_moments_come_at_their_interval() -> None:
 
 @pytest.mark.parametrize(("first", "most"), [(100, 1000), (0, 7), (5000, 1000), (1000, 1000)])
 def test_the_number_comes_to_its_end_along_the_curve(first: int, most: int) -> None:
-    """It follows N(t) = N_0 + (N_max - N_0) t from any start, up or down, and is exact at the last moment."""
+    """It follows N_max - (N_max - N_0) (1 - t)^2 from any start, up or down, and is exact at the last moment."""
     made, count = moments(most), first
     for number, step in enumerate((200, 300, 400, 500, 600, 700), start=1):
         count = made.due(step, count)
-        assert count == pytest.approx(first + (most - first) * number / 6, abs=number)
+        assert count == pytest.approx(most - (most - first) * (1 - number / 6) ** 2, abs=number)
     assert count == most
 
 

@@ -111,11 +111,11 @@ class Moments:
     def due(self, step: int, count: int) -> int:
         """Returns how many splats there are to be after this moment, of ``count`` that there are.
 
-        The curve is N(t) = N_0 + (N_max - N_0) t, t from 0 before the first moment to 1 at the last. Each moment closes
-        its part of the gap that is left, so nothing has to be remembered, and what was pruned meanwhile comes again.
+        The curve is N(t) = N_max - (N_max - N_0) (1 - t)^2, t from 0 before the first moment to 1 at the last. Each moment
+        closes its part of the gap that is left, so nothing has to be remembered, and what was pruned meanwhile comes again.
 
-        Source: Mallick et al. 2024, Taming 3DGS, section 4, whose curve is a parabola that starts flat; over a few
+        Source: Mallick et al. 2024, Taming 3DGS, section 4, whose parabola starts flat where this one ends so: over a few
         thousand steps splats that come late have no time to learn.
         """
         left = self._last - step // self.interval
-        return self.max_splats - int((self.max_splats - count) * left / (left + 1))
+        return self.max_splats - int((self.max_splats - count) * (left / (left + 1)) ** 2)

@@ -24,7 +24,8 @@ OPAQUE_ALPHA = 0.9
 """From here on the drawn depth is that of a surface."""
 ALPHA_FLOOR = 1e-3
 """A pixel with less has no colour."""
-NEW_OPACITY = 0.5
+NEW_OPACITY = 0.3
+"""Of a new splat: 5000 to 15000 splats on a capture of fine texture: 0.8 gives 31.3 dB, 0.5 31.7, 0.3 some 0.1 more."""
 NEIGHBOURS = 3
 NEIGHBOUR_SHARE = 0.5
 """A new splat's size, as a share of the distance to its nearest neighbours."""

@@ -28,7 +28,7 @@ class DensifySettings:
         minimum=0,
     )
     absolute_gradient: float = setting(
-        1e-3,
+        4e-4,
         "Gradient, Absolute",
         "The same of the gradient's absolute values, for the strategy of that name.",
         minimum=0,
