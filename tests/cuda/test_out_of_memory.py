@@ -17,7 +17,7 @@ from splat_engine.fit.model import SplatState
 from splat_engine.fit.place import Place
 from splat_engine.formats.errors import OutOfMemory
 from splat_engine.formats.events import Event, Finished
-from splat_engine.formats.settings import DensifySettings, FitSettings, RunSettings
+from splat_engine.formats.settings import DensifySettings, FitSettings, RunSettings, StartSettings
 from splat_engine.ops._cuda.launch import emulated_by
 from tests.cuda.emulation.launcher import EmulatedLauncher
 from tests.engine.tiny_capture import known_splats, ring_cameras, write_tiny_capture
@@ -55,6 +55,7 @@ def request(capture: Path, run: Path, **fit: object) -> FitRequest:
     settings = RunSettings(
         fit=FitSettings(**chosen),  # type: ignore[arg-type]
         densify=DensifySettings(start=2, interval=2, gradient=1e-5, stop_share=1.0),
+        start=StartSettings(start_splats=30),
     )
     return FitRequest(capture, run, settings, place=EMULATED)
 

@@ -28,6 +28,7 @@ class Engine:
 
     def __init__(self, capture: Path, run: Path, *options: str, commands: bool = True) -> None:
         words = [sys.executable, "-m", "splat_engine", "train", str(capture), "--out", str(run)]
+        words += ["--start-splats", "200"]
         self.process = subprocess.Popen(
             words + ["--progress", "json", "--threads", "1", *(["--commands"] if commands else []), *options],
             stdin=subprocess.PIPE,
