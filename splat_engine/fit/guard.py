@@ -1,8 +1,9 @@
 """Keeps splats from shrinking below what the training views can see.
 
-Without a screen-space dilation (the ``blender`` formation) nothing stops a splat from becoming thinner than a pixel:
-it then falls between the sample points of one view, shows full in another, and aliases. So no axis may become smaller
-than a share of a pixel in the nearest training view that sees the splat.
+The ``blender`` formation draws splats as small as they are, through a pixel filter, so nothing stops a splat from becoming
+thinner than a pixel. Blender's viewport has no such filter: there the splat falls between the sample points of one view,
+shows full in another, and aliases. So no axis may become smaller than a share of a pixel in the nearest training view
+that sees the splat.
 
 Source: the 3D smoothing filter of Mip-Splatting (Yu et al. 2024, eq. 7) takes the same sampling rate.
 """

@@ -64,8 +64,8 @@ def project(
         width: image width, px.
         height: image height, px.
         camera_model: "perspective" or "orthographic".
-        dilation_px2: variance added to both axes on the screen: 0 as Blender draws, 0.3 as 3DGS does.
-        antialiased: dim each splat by as much as the dilation enlarges it (0.1 is then the usual dilation).
+        dilation_px2: variance added to both axes on the screen: that of Cycles' pixel filter (then antialiased), or 0.3 as 3DGS does.
+        antialiased: dim each splat by as much as the dilation enlarges it.
         near: least depth that is drawn, scene units.
         with_normals: also return normals: the direction of the shortest axis, turned to the camera. Which axis and which
             sign have no gradient; the quaternions do.
