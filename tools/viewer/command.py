@@ -36,7 +36,7 @@ from splat_engine.formats.conventions import FORMATIONS, Formation
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.files import write_json
 from splat_engine.formats.run import RunDirectory
-from splat_engine.formats.settings import FitSettings, RunSettings
+from splat_engine.formats.settings import FitSettings, RunSettings, StartSettings
 from splat_engine.formats.splat_ply import read_splat_ply
 from tools.viewer.browser import ROOT, draw_in_viewer, find_browser, install_viewer
 
@@ -97,8 +97,9 @@ def fit(capture: Path, out: Path, formation: Formation, steps: int) -> Path:
     """Fits a data set; returns the file of the splats."""
     points = capture / "points3d_10k.ply"
     start = str(points) if points.is_file() else ""
-    settings = FitSettings(steps=steps, formation=formation, start=start, snapshot_interval=0)
-    run_fit(FitRequest(capture, out, RunSettings(fit=settings)), lambda event: None, CommandQueue())
+    fitting = FitSettings(steps=steps, formation=formation, snapshot_interval=0)
+    settings = RunSettings(fit=fitting, start=StartSettings(start=start))
+    run_fit(FitRequest(capture, out, settings), lambda event: None, CommandQueue())
     return RunDirectory.open(out).splats
 
 
