@@ -25,7 +25,7 @@ ROOMS = ("interior", "emitter")
 TEST_VIEWS, TEST_SAMPLES = 8, 64
 TEST_FIRST = 1000
 """Number of the first test camera in a room, and seed of the rig's turn elsewhere: no view of a pool."""
-PROBE_VIEWS = 6
+PROBE_VIEWS = 4
 SAMPLES = (4, 16, 64)
 POINTS = 20_000
 
