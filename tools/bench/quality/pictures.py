@@ -77,10 +77,10 @@ def write_sheet(title: str, runs: list[tuple[str, Path]], out: Path) -> None:
         runs: (caption, folder of the run); those without pictures are left out.
         out: The PNG.
     """
-    cells = [(text, Image.open(run / "rows.png")) for text, run in runs if (run / "rows.png").is_file()]
+    opened = [(text, Image.open(run / "rows.png")) for text, run in runs if (run / "rows.png").is_file()]
     cells = [
         (text, image.resize((3 * CELL_PX, round(image.height * 3 * CELL_PX / image.width))))
-        for text, image in cells
+        for text, image in opened
     ]
     height = CAPTION_PX + GAP_PX + sum(image.height + CAPTION_PX + GAP_PX for _, image in cells)
     sheet = Image.new("RGB", (3 * CELL_PX + 2 * GAP_PX, height), PAPER)
