@@ -16,7 +16,7 @@ import torch
 from splat_engine.formats.errors import FormatError, UserError
 from splat_engine.formats.files import write_bytes
 
-CHECKPOINT_VERSION = 3
+CHECKPOINT_VERSION = 4
 
 
 def save_checkpoint(path: Path, values: Mapping[str, Any]) -> None:

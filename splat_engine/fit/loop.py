@@ -30,6 +30,7 @@ from splat_engine.fit.model import SplatState
 from splat_engine.fit.pictures import draw_view, rgba8, write_png
 from splat_engine.fit.place import CPU, Place
 from splat_engine.fit.start import start_splats
+from splat_engine.fit.strategies import strategy_of
 from splat_engine.fit.trainer import StepResult, Trainer
 from splat_engine.formats import events
 from splat_engine.formats.cameras import Camera, camera_from_frame
@@ -175,11 +176,13 @@ class _FitRun:
         fit = self.settings.fit
         if checkpoint is None:
             rng = np.random.default_rng(fit.seed)
-            splats, extent = start_splats(capture, self.settings, rng, self.warn)
-            state = SplatState.from_splats(splats)
+            start = start_splats(capture, self.settings, rng, self.warn)
+            state, extent = SplatState.from_splats(start.splats), start.extent
+            strategy = strategy_of(fit.strategy, is_dense=start.is_dense)
         else:
             state = SplatState.from_state_dict(checkpoint["trainer"]["splats"])
             extent = float(checkpoint["trainer"]["extent"])
+            strategy = checkpoint["strategy"] if fit.strategy == "auto" else fit.strategy
             self._checkpoint_step = int(checkpoint["trainer"]["step"])
             self._seconds_before = float(checkpoint["seconds"])
             if checkpoint["capture"] != str(capture.root.resolve()):
@@ -187,7 +190,11 @@ class _FitRun:
         space = loss_space_of(capture.info, self.images.views, self.settings.loss)
         place = self.request.place
         trainer = Trainer(
-            replace(self.settings, loss=replace(self.settings.loss, loss_space=space)),
+            replace(
+                self.settings,
+                fit=replace(fit, strategy=strategy),
+                loss=replace(self.settings.loss, loss_space=space),
+            ),
             self.images,
             state.to(place.device),
             extent=extent,
@@ -325,6 +332,7 @@ class _FitRun:
         """Writes checkpoint.pt."""
         values = {
             "trainer": self.trainer.state_dict(),
+            "strategy": self.trainer.settings.fit.strategy,
             "seconds": self.seconds(),
             "capture": self._capture_root,
             "settings": to_dict(self.settings),

@@ -19,6 +19,7 @@ import pytest
 from PIL import Image
 
 from splat_engine import cli
+from splat_engine.fit.checkpoint import load_checkpoint
 from splat_engine.fit.exr import read_layers
 from splat_engine.formats.capture import TRANSFORMS_NAME
 from splat_engine.formats.errors import UserError
@@ -192,6 +193,30 @@ def test_the_start_is_recorded_as_it_was_meant(
     assert train(capture, tmp_path / "run", *options, "init.ply") == 0
     recorded = json.loads((tmp_path / "run" / "settings.json").read_text())["start"]["start"]
     assert recorded == str(capture.resolve() / "init.ply")
+
+
+def test_what_grows_is_what_does_not_cover_the_surfaces(capture: Path, tmp_path: Path) -> None:
+    """``--strategy auto`` adds splats to a file of points, not to a dense start; a resume keeps what was decided."""
+    grow = (
+        "--densify-start",
+        "2",
+        "--densify-interval",
+        "2",
+        "--densify-gradient",
+        "0",
+        "--densify-stop-share",
+        "1",
+    )
+    counts = {}
+    for name, start in (("dense", ""), ("points", str(capture / "init.ply"))):
+        assert train(capture, tmp_path / name, "--start", start, *grow) == 0
+        saved = load_checkpoint(tmp_path / name / "checkpoint.pt")
+        counts[name] = len(saved["trainer"]["splats"]["params"]["means"]), saved["strategy"]
+        again = ["train", str(capture), "--out", str(tmp_path / name), "--resume", "--steps", "14"]
+        assert cli.main(again) == 0
+        assert load_checkpoint(tmp_path / name / "checkpoint.pt")["strategy"] == saved["strategy"]
+    assert counts["dense"][0] <= 120 and counts["dense"][1] == "none"
+    assert counts["points"][0] > 120 and counts["points"][1] == "adaptive"
 
 
 def test_target_display_fits_the_pictures(capture: Path, tmp_path: Path) -> None:

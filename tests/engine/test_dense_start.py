@@ -271,7 +271,7 @@ def test_colours_are_the_mean_of_the_views_that_see(tmp_path: Path) -> None:
         views.append(View(camera, exr=f"{name}.exr"))
         write_view(tmp_path / f"{name}.exr", opaque(color), Depth=depth[..., None])
     capture = Capture(tmp_path, tuple(views), CaptureInfo(passes=("depth",)))
-    splats, _ = start_splats(
+    splats, *_ = start_splats(
         capture, RunSettings(start=StartSettings(start_splats=300)), np.random.default_rng(0), pytest.fail
     )
     linear = linear_from_srgb(0.5 + SH_C0 * splats.sh[:, 0].astype(np.float64)).mean(axis=1)
@@ -294,7 +294,7 @@ def test_the_fit_s_target_decides_the_colours(tmp_path: Path) -> None:
     )
     for target, is_red in (("display", True), ("linear", False)):
         settings = RunSettings(fit=FitSettings(target=target), start=StartSettings(start_splats=50))  # type: ignore[arg-type]
-        splats, _ = start_splats(spoilt, settings, np.random.default_rng(0), pytest.fail)
+        splats, *_ = start_splats(spoilt, settings, np.random.default_rng(0), pytest.fail)
         encoded = 0.5 + SH_C0 * splats.sh[:, 0]
         assert np.allclose(encoded, [1, 0, 0], atol=1e-5) == is_red
 

@@ -179,14 +179,14 @@ def test_start_reads_points_and_splats(tmp_path: Path) -> None:
     capture = captured(ring_cameras(8), tmp_path)
     rng = np.random.default_rng(0)
     write_point_ply(tmp_path / "points.ply", grid_points())
-    splats, extent = start_splats(capture, started_from(tmp_path / "points.ply"), rng, pytest.fail)
+    splats, extent, _ = start_splats(capture, started_from(tmp_path / "points.ply"), rng, pytest.fail)
     assert len(splats) == 100 and extent > 4
     write_splat_ply(tmp_path / "splats.ply", known_splats(30).with_sh_degree(3))
     settings = started_from(tmp_path / "splats.ply", sh_degree=1)
-    splats, _ = start_splats(capture, settings, rng, pytest.fail)
+    splats, *_ = start_splats(capture, settings, rng, pytest.fail)
     assert len(splats) == 30 and splats.sh_degree == 1
     assert np.array_equal(splats.means, known_splats(30).means)
-    splats, _ = start_splats(capture, RunSettings(start=StartSettings(random_points=77)), rng, pytest.fail)
+    splats, *_ = start_splats(capture, RunSettings(start=StartSettings(random_points=77)), rng, pytest.fail)
     assert len(splats) == 77 and np.allclose(splats.opacities(), RANDOM_OPACITY)
     assert_sane(splats)
 
@@ -200,7 +200,7 @@ def test_start_reads_colmap_points(tmp_path: Path) -> None:
     moved = ((1.0, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, -1.0))
     capture = captured(ring_cameras(8), tmp_path, world_from_colmap=moved)
     for start in (tmp_path, file):
-        splats, extent = start_splats(capture, started_from(start), np.random.default_rng(0), pytest.fail)
+        splats, extent, _ = start_splats(capture, started_from(start), np.random.default_rng(0), pytest.fail)
         assert_sane(splats)
         # Cameras stand 4.1 from the centre: the points at 4 and 5 are not near one of the eight.
         assert np.array_equal(splats.means, np.stack((np.arange(1, 6), np.zeros(5), np.zeros(5)), axis=1))
@@ -213,7 +213,7 @@ def test_start_at_random_leaves_the_captures_points(tmp_path: Path) -> None:
     capture = captured(ring_cameras(8), tmp_path, init=tmp_path / "init.ply")
     assert len(start_splats(capture, RunSettings(), np.random.default_rng(0), pytest.fail)[0]) == 100
     settings = RunSettings(start=StartSettings(start=RANDOM_START, random_points=77))
-    splats, _ = start_splats(capture, settings, np.random.default_rng(0), pytest.fail)
+    splats, *_ = start_splats(capture, settings, np.random.default_rng(0), pytest.fail)
     assert len(splats) == 77 and np.allclose(splats.opacities(), RANDOM_OPACITY)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from splat_engine.fit.strategies import KeepAll, make_strategy
+from splat_engine.fit.strategies import KeepAll, make_strategy, strategy_of
 from splat_engine.fit.strategies.adaptive import AdaptiveDensity
 from splat_engine.fit.strategies.base import Moments
 from splat_engine.fit.strategies.budget import Budget
@@ -25,6 +25,7 @@ def test_each_name_has_its_strategy() -> None:
     fit = around([])
     kinds = {
         "none": (KeepAll, False),
+        "auto": (AdaptiveDensity, False),
         "adaptive": (AdaptiveDensity, False),
         "absolute": (AdaptiveDensity, True),
         "mcmc": (MarkovChain, False),
@@ -36,6 +37,12 @@ def test_each_name_has_its_strategy() -> None:
         assert type(made) is kind and made.absolute is absolute
     state = six()
     assert not KeepAll().after_step(10, state, torch.Generator()) and len(state) == 6
+
+
+def test_auto_is_decided_by_the_start() -> None:
+    """What covers the surfaces does not grow; a name that was chosen stays."""
+    assert strategy_of("auto", is_dense=True) == "none" and strategy_of("auto", is_dense=False) == "adaptive"
+    assert strategy_of("mcmc", is_dense=True) == "mcmc"
 
 
 def test_moments_come_at_their_interval() -> None:

@@ -62,7 +62,7 @@ def fitted(capture: Capture, share: float, space: LossSpace, steps: int) -> str:
         loss=LossSettings(loss_space=space),
     )
     images = NoisyImages(capture, share)
-    splats, extent = start_splats(capture, settings, np.random.default_rng(0), print)
+    splats, extent, _ = start_splats(capture, settings, np.random.default_rng(0), print)
     state = SplatState.from_splats(splats)
     trainer = Trainer(settings, images, state, extent=extent, warn=print)
     began_s = time.monotonic()

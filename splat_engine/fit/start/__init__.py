@@ -3,6 +3,6 @@
 Numpy and scipy alone: nothing here is optimised.
 """
 
-from splat_engine.fit.start.first import start_splats
+from splat_engine.fit.start.first import Start, start_splats
 
-__all__ = ["start_splats"]
+__all__ = ["Start", "start_splats"]

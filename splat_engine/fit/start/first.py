@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +26,22 @@ from splat_engine.formats.splats import Splats
 Warn = Callable[[str], None]
 
 
-def start_splats(
-    capture: Capture, settings: RunSettings, rng: np.random.Generator, warn: Warn
-) -> tuple[Splats, float]:
-    """Returns the first splats of a fit and the scene's extent.
+class Start(NamedTuple):
+    """How a fit begins.
+
+    Attributes:
+        splats: The first ones.
+        extent: The scene's, scene units.
+        is_dense: Whether they cover the surfaces that the views show.
+    """
+
+    splats: Splats
+    extent: float
+    is_dense: bool = False
+
+
+def start_splats(capture: Capture, settings: RunSettings, rng: np.random.Generator, warn: Warn) -> Start:
+    """Returns how a fit begins.
 
     Where the settings name no start: splats on the surfaces that the training views' depth passes show; without such
     passes, or where they show none, the capture's init.ply; without that, random splats.
@@ -43,39 +56,38 @@ def start_splats(
         UserError: The file of the start is missing or damaged, or holds no usable point.
     """
     if settings.start.start == RANDOM_START:
-        splats, extent = _at_random(capture, settings, rng)
+        start = _at_random(capture, settings, rng)
     elif settings.start.start:
-        splats, extent = _from_file(capture, Path(settings.start.start), settings, rng, warn)
+        start = _from_file(capture, Path(settings.start.start), settings, rng, warn)
     else:
-        splats, extent = _from_capture(capture, settings, rng, warn)
-    if not len(splats):
+        start = _from_capture(capture, settings, rng, warn)
+    if not len(start.splats):
         raise UserError(
             f"{settings.start.start or capture.init or capture.root} holds no usable point to start from.",
             "Capture again with start points, or name another file with --start.",
         )
-    return splats, extent
+    return start
 
 
-def _from_capture(
-    capture: Capture, settings: RunSettings, rng: np.random.Generator, warn: Warn
-) -> tuple[Splats, float]:
+def _from_capture(capture: Capture, settings: RunSettings, rng: np.random.Generator, warn: Warn) -> Start:
     if shows_surfaces(capture):
-        splats, extent = _from_surfaces(capture, settings, rng)
-        if len(splats):
-            return splats, extent
+        start = _from_surfaces(capture, settings, rng)
+        if len(start.splats):
+            return start
     if capture.init is not None:
         return _from_file(capture, capture.init, settings, rng, warn)
     return _at_random(capture, settings, rng)
 
 
-def _at_random(capture: Capture, settings: RunSettings, rng: np.random.Generator) -> tuple[Splats, float]:
+def _at_random(capture: Capture, settings: RunSettings, rng: np.random.Generator) -> Start:
     points = random_points(capture, min(settings.start.random_points, settings.fit.max_splats), rng)
     extent = scene_extent(capture)
     opacity = min(settings.start.start_opacity, RANDOM_OPACITY)
-    return splats_from_points(points, extent=extent, opacity=opacity, cameras=_cameras(capture)), extent
+    splats = splats_from_points(points, extent=extent, opacity=opacity, cameras=_cameras(capture))
+    return Start(splats, extent)
 
 
-def _from_surfaces(capture: Capture, settings: RunSettings, rng: np.random.Generator) -> tuple[Splats, float]:
+def _from_surfaces(capture: Capture, settings: RunSettings, rng: np.random.Generator) -> Start:
     count = min(settings.start.start_splats, settings.fit.max_splats)
     most = max(count, min(SAMPLES_PER_SPLAT * count, SAMPLES_MOST))
     samples = read_surfaces(capture, most, settings.fit.target, rng)
@@ -89,12 +101,12 @@ def _from_surfaces(capture: Capture, settings: RunSettings, rng: np.random.Gener
         rng=rng,
         workers=settings.fit.threads or -1,
     )
-    return splats, extent
+    return Start(splats, extent, is_dense=True)
 
 
 def _from_file(
     capture: Capture, path: Path, settings: RunSettings, rng: np.random.Generator, warn: Warn
-) -> tuple[Splats, float]:
+) -> Start:
     most = settings.fit.max_splats
     from_colmap = is_colmap(path)
     if not from_colmap and "f_dc_0" in read_ply_element(path).properties:
@@ -104,13 +116,14 @@ def _from_file(
         splats = splats.select(splats.finite())
         splats = splats.select(_chosen(len(splats), most, rng, warn))
         splats = splats.with_sh_degree(min(splats.sh_degree, settings.fit.sh_degree))
-        return splats, scene_extent(capture, splats.means)
+        return Start(splats, scene_extent(capture, splats.means))
     points = read_colmap_points(path, capture.world_from_colmap) if from_colmap else read_point_ply(path)
     chosen = _chosen(len(points), most, rng, warn)
     points = Points(points.positions[chosen], points.colors[chosen], points.normals[chosen])
     extent = scene_extent(capture, points.positions)
     opacity = settings.start.start_opacity
-    return splats_from_points(points, extent=extent, opacity=opacity, cameras=_cameras(capture)), extent
+    splats = splats_from_points(points, extent=extent, opacity=opacity, cameras=_cameras(capture))
+    return Start(splats, extent)
 
 
 def _cameras(capture: Capture) -> list[Camera]:

@@ -21,11 +21,22 @@ from splat_engine.fit.strategies.error import ErrorGrowth
 from splat_engine.fit.strategies.mcmc import MarkovChain
 from splat_engine.formats.settings import DensifySettings, StrategyName
 
-__all__ = ["KeepAll", "Strategy", "Surroundings", "make_strategy"]
+__all__ = ["KeepAll", "Strategy", "Surroundings", "make_strategy", "strategy_of"]
+
+
+def strategy_of(name: StrategyName, *, is_dense: bool) -> StrategyName:
+    """Returns what "auto" means: where splats cover the surfaces from the start, growth adds only their number.
+
+    With 50 000 splats on the surfaces, 1000 steps, adaptive control ended within 0.02 dB of ``none`` on matte, hair and an
+    interior, with 22 to 56 % more splats (docs/strategies.md).
+    """
+    if name != "auto":
+        return name
+    return "none" if is_dense else "adaptive"
 
 
 def make_strategy(name: StrategyName, settings: DensifySettings, fit: Surroundings) -> Strategy:
-    """Returns the strategy of that name."""
+    """Returns the strategy of that name; "auto" that nobody has decided is "adaptive"."""
     if name == "none":
         return KeepAll()
     if name == "mcmc":

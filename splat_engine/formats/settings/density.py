@@ -7,7 +7,7 @@ from typing import Literal
 
 from splat_engine.formats.settings.declare import setting
 
-StrategyName = Literal["none", "adaptive", "absolute", "mcmc", "budget", "error"]
+StrategyName = Literal["auto", "none", "adaptive", "absolute", "mcmc", "budget", "error"]
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,11 @@ class FitSettings:
         minimum=0,
         maximum=10,
     )
-    strategy: StrategyName = setting("adaptive", "Densification", "How the number of splats changes.")
+    strategy: StrategyName = setting(
+        "auto",
+        "Densification",
+        "How the number of splats changes; auto: not at all where the first ones cover the surfaces, else adaptive.",
+    )
     device: str = setting(
         "auto",
         "Device",

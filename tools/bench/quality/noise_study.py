@@ -39,7 +39,7 @@ def fitted(pool: Path, test: Path, loss: LossSpace, steps: int) -> dict[str, flo
     """Fits a capture and returns PSNR and SSIM on the test capture, and the number of splats."""
     capture = read_capture(pool)
     settings = RunSettings(fit=FitSettings(steps=steps), loss=LossSettings(loss_space=loss))
-    splats, extent = start_splats(capture, settings, np.random.default_rng(0), print)
+    splats, extent, _ = start_splats(capture, settings, np.random.default_rng(0), print)
     images = CaptureImages(capture, "train", FORMATION)
     trainer = Trainer(settings, images, SplatState.from_splats(splats), extent=extent, warn=print)
     for _ in range(steps):
