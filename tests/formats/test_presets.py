@@ -57,9 +57,9 @@ def test_a_preset_takes_back_another() -> None:
 
 
 def test_the_command_lines_preset() -> None:
-    """Named, it replaces what a settings file says of its subjects; not named, nothing changes; nonsense is refused."""
+    """Named, it replaces what a settings file says of its subjects; not named, they stay; nonsense is refused."""
     base = replace(RunSettings(), fit=FitSettings(steps=9, seed=5))
-    assert run_with_arguments(base, parsed("--seed", "1")) is base
+    assert run_with_arguments(base, parsed("--seed", "1")) == replace(base, fit=FitSettings(steps=9, seed=1))
     high = run_with_arguments(base, parsed("--preset", "high"))
     assert (high.fit.steps, high.fit.seed) == (PRESETS["high"]["fit"]["steps"], 5)
     with pytest.raises(UserError, match="preset is 'best'"):
