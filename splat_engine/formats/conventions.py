@@ -32,8 +32,6 @@ TRANSMITTANCE_MIN = 1e-4
 
 CLASSIC_DILATION_PX2 = 0.3
 """Variance that the ``classic`` formation adds to both screen axes (Kerbl et al. 2023)."""
-ANTIALIASED_DILATION_PX2 = 0.1
-"""The same where the opacity is compensated for it (Yu et al. 2024, Mip-Splatting)."""
 PIXEL_FILTER_VARIANCE_PX2 = 0.1727
 """Variance along each axis of the pixel filter that Cycles has by default: a Blackman-Harris window of width 1.5 px, which
 Cycles takes as the window's half: it ends 1.5 px from the pixel's centre. With a0 .. a3 of the window and half width h its
