@@ -143,8 +143,6 @@ def capture_steps(
     options, lent = _options(scene, settings)
     if not lent:
         warnings.append("A material or driver reads object indices, so the views have no object index pass.")
-    if settings.denoise:
-        warnings.append("The views are denoised: the splats learn what the denoiser smoothed.")
     with Stage(scene, view_layer, options) as stage:
         yield CaptureProgress(0, 0, "Looking at the scene")
         plan = make_plan(stage, settings, facts, extra_cameras, held_out_cameras)

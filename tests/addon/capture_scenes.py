@@ -18,6 +18,7 @@ def settings(**values: Any) -> CaptureSettings:
         "samples": 1,
         "points": 200,
         "hold_out": 4,
+        "denoise": False,
     }
     return CaptureSettings(**{**quick, **values})
 

@@ -20,7 +20,7 @@ from splat_engine.formats.settings import CaptureSettings
 from splat_engine.formats.splat_ply import write_splat_ply
 from tests.addon.clouds import cloud
 
-TINY = CaptureSettings(views=3, resolution=24, samples=1, hold_out=0, points=100)
+TINY = CaptureSettings(views=3, resolution=24, samples=1, hold_out=0, points=100, denoise=False)
 
 
 @pytest.fixture

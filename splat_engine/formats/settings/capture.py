@@ -67,11 +67,15 @@ class CaptureSettings:
         minimum=0,
         maximum=65536,
     )
-    denoise: bool = setting(False, "Denoise", "Denoise the views; smoother targets, less texture.")
+    denoise: bool = setting(
+        True,
+        "Denoise",
+        "Denoise the views: few samples are enough then. Strands thinner than a pixel are smeared.",
+    )
     test_denoise: bool = setting(
         False,
         "Denoise Tests",
-        "Denoise the held-out views alone, so that what a fit is measured against is clean.",
+        "Denoise the held-out views though the others are not, so that what a fit is measured against is clean.",
     )
     transparent: bool = setting(
         True, "Transparent World", "Render the world as transparent, so that only objects become splats."
