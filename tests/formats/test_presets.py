@@ -41,12 +41,12 @@ def test_presets_name_settings_that_exist_and_stay_within_limits() -> None:
 
 
 def test_better_takes_longer() -> None:
-    """From draft to high, steps, splats, views and samples only grow."""
+    """From draft to high, steps, splats and views grow, and samples do not fall."""
     values = [preset_values(name) for name in ("draft", "standard", "high")]
     for group, names in values[0].items():
         for name in names:
             worse, middle, better = (value[group][name] for value in values)
-            assert worse < middle < better, name
+            assert worse < middle < better or (name == "samples" and worse <= middle < better), name
 
 
 def test_a_preset_takes_back_another() -> None:

@@ -20,7 +20,7 @@ class CaptureSettings:
         "Where the views come from: all cameras of the scene, the selected ones, the active one, each camera bound "
         "to a timeline marker at its frame, or a rig around the target.",
     )
-    views: int = setting(60, "Views", "Number of views of a rig.", minimum=1, maximum=100000)
+    views: int = setting(100, "Views", "Number of views of a rig.", minimum=1, maximum=100000)
     adaptive: bool = setting(
         False,
         "Adaptive Views",
@@ -58,7 +58,7 @@ class CaptureSettings:
     )
     engine: Literal["CYCLES", "EEVEE", "scene"] = setting("CYCLES", "Engine", "Render engine of the views.")
     samples: int = setting(
-        32, "Samples", "Render samples of a training view; 0: the scene's.", minimum=0, maximum=65536
+        16, "Samples", "Render samples of a training view; 0: the scene's.", minimum=0, maximum=65536
     )
     test_samples: int = setting(
         0,

@@ -14,7 +14,7 @@ from splat_engine.formats.settings.run import RUN_PREFIXES, RunSettings, run_gro
 PRESETS: dict[Preset, dict[str, dict[str, Any]]] = {
     "draft": {"capture": {"views": 40, "samples": 16}, "fit": {"steps": 500, "max_splats": 20000}},
     "standard": {},
-    "high": {"capture": {"views": 100, "samples": 64}, "fit": {"steps": 8000, "max_splats": 500000}},
+    "high": {"capture": {"views": 200, "samples": 32}, "fit": {"steps": 8000, "max_splats": 500000}},
 }
 """Group to name to value, where it is not the default. docs/schedules.md has what they take and bring."""
 
