@@ -27,6 +27,8 @@ BACKDROP_LINEAR = 0.14
 """What transparent pixels show in the picture; figures are measured over black."""
 DIFFERENCE_GAIN = 4.0
 ROWS_MAX = 4
+CELL_LEAST_PX = 200
+"""Smaller pictures are shown as whole multiples, so that the words above them have room."""
 MARGIN_PX, HEADER_PX, CAPTION_PX = 10, 74, 24
 INK, PAPER, FAINT = (232, 232, 232), (24, 25, 28), (150, 152, 158)
 
@@ -97,7 +99,8 @@ def draw_sheet(
 ) -> Image.Image:
     """Draws rows of original, engine, Blender and the difference of the last and the first."""
     first = picture(work, "shown", "original", names[0])
-    height, width = first.shape[:2]
+    enlarged = -(-CELL_LEAST_PX // first.shape[1])
+    height, width = (enlarged * side for side in first.shape[:2])
     columns = ["original", *compared]
     labels = {"original": "Original (Cycles)", "engine": "Engine", "blender": "Splats in Blender (Cycles)"}
     last = columns[-1]
@@ -118,10 +121,10 @@ def draw_sheet(
         cells.append((f"|{labels[last].split(' (')[0]} - original| x {DIFFERENCE_GAIN:g}", difference, None))
         for column, (label, pixels, figure) in enumerate(cells):
             left = MARGIN_PX + column * (width + MARGIN_PX)
-            sheet.paste(Image.fromarray((pixels * 255 + 0.5).astype(np.uint8)), (left, top))
-            text = label if row == 0 else ""
+            cell = Image.fromarray((pixels * 255 + 0.5).astype(np.uint8))
+            sheet.paste(cell.resize((width, height), Image.Resampling.NEAREST), (left, top))
             if row == 0:
-                draw.text((left, HEADER_PX - 20), text, INK, font(13))
+                draw.text((left, HEADER_PX - 20), label, INK, font(13))
             caption = f"view {name}" if column == 0 else ("" if figure is None else f"{figure:.2f} dB")
             draw.text((left, top + height + 4), caption, FAINT, font(12))
     return sheet
