@@ -103,7 +103,8 @@ def test_half_rearranged_splats_are_not_saved(
     """Then the checkpoint that was there stays as it was, and is named."""
     monkeypatch.setattr(SplatState, "rearrange", rearranges_in_part(2))
     with pytest.raises(OutOfMemory) as caught:
-        fit(request(capture, tmp_path, checkpoint_interval=3, max_splats=1000), EmulatedLauncher())
+        asked = request(capture, tmp_path, checkpoint_interval=3, max_splats=1000, strategy="adaptive")
+        fit(asked, EmulatedLauncher())
     assert "step 3" in caught.value.hint
     saved = load_checkpoint(tmp_path / "checkpoint.pt")["trainer"]
     assert saved["step"] == 3 and SplatState.from_state_dict(saved["splats"]).is_whole()
