@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from splat_engine.fit.model import SplatState
-from splat_engine.fit.strategies.adaptive import GRADIENT_SUM, RESET_OPACITY, SEEN_COUNT, AdaptiveDensity
+from splat_engine.fit.strategies.adaptive import RESET_OPACITY, AdaptiveDensity
 from splat_engine.fit.strategies.children import SPLIT_SHRINK
+from splat_engine.fit.strategies.gradient import GRADIENT_SUM, SEEN_COUNT
 from splat_engine.formats.settings import DensifySettings
 from tests.engine.strategy_scenes import around, no_splats, six
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from splat_engine.fit.model import SplatState
-from splat_engine.fit.strategies.adaptive import GRADIENT_SUM
 from splat_engine.fit.strategies.budget import Budget, chosen_views
+from splat_engine.fit.strategies.gradient import GRADIENT_SUM
 from splat_engine.formats.settings import DensifySettings
 from tests.engine.strategy_scenes import around, no_splats, picture, state_of, view_of
 from tests.engine.tiny_capture import ring_cameras

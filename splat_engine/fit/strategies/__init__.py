@@ -1,6 +1,7 @@
 """How the number of splats changes during a fit: one interface, a file for each strategy.
 
 * ``base``      the interface, what a strategy knows of the fit, when its moments are, and ``KeepAll``
+* ``gradient``  what strategies share that grow by the gradient on the screen
 * ``adaptive``  clone and split where the screen-space gradient is high; the gradient, or its absolute values
 * ``mcmc``      the weak are moved to the strong, and noise explores
 * ``budget``    a count curve, and a score that says where

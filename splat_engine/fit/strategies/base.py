@@ -119,3 +119,24 @@ class Moments:
         """
         left = self._last - step // self.interval
         return self.max_splats - int((self.max_splats - count) * (left / (left + 1)) ** 2)
+
+
+class Scheduled:
+    """What strategies share that act at ``Moments``, and look at no gradients unless they say so.
+
+    Args:
+        settings: When and how.
+        fit: The fit around it.
+    """
+
+    absolute = False
+
+    def __init__(self, settings: DensifySettings, fit: Surroundings) -> None:
+        self.settings = settings
+        self.fit = fit
+        self.moments = Moments(settings, steps=fit.steps, max_splats=fit.max_splats)
+
+    def after_backward(
+        self, step: int, state: SplatState, means2d_gradient: Tensor, radii: Tensor, size: tuple[int, int]
+    ) -> None:
+        """Looks at nothing."""

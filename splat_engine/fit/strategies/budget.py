@@ -6,19 +6,12 @@ import torch
 from torch import Tensor
 
 from splat_engine.fit.model import SplatState
-from splat_engine.fit.strategies.adaptive import (
-    GRADIENT_SUM,
-    add_gradient,
-    forget_gradient,
-    mean_gradient,
-)
-from splat_engine.fit.strategies.base import Moments, Surroundings
-from splat_engine.fit.strategies.children import clone_and_split, highest
+from splat_engine.fit.strategies.children import highest
+from splat_engine.fit.strategies.gradient import GRADIENT_SUM, GradientGrowth, forget_gradient, mean_gradient
 from splat_engine.fit.strategies.pixels import judge, shares
-from splat_engine.formats.settings import DensifySettings
 
 
-class Budget:
+class Budget(GradientGrowth):
     """Brings the number of splats to the most splats along a curve, up or down: what is scored highest is cloned or split,
     what has the least share in the pictures goes.
 
@@ -34,19 +27,6 @@ class Budget:
 
     absolute = True
 
-    def __init__(self, settings: DensifySettings, fit: Surroundings) -> None:
-        self.settings = settings
-        self.fit = fit
-        self.moments = Moments(settings, steps=fit.steps, max_splats=fit.max_splats)
-
-    @torch.no_grad()
-    def after_backward(
-        self, step: int, state: SplatState, means2d_gradient: Tensor, radii: Tensor, size: tuple[int, int]
-    ) -> None:
-        """Adds up the gradients' lengths; see ``Strategy``."""
-        if not self.moments.is_over(step):
-            add_gradient(state, means2d_gradient, radii, size)
-
     @torch.no_grad()
     def after_step(self, step: int, state: SplatState, generator: torch.Generator) -> bool:
         """Brings the number of splats to the curve; see ``Strategy``."""
@@ -59,22 +39,13 @@ class Budget:
     def _follow(self, step: int, state: SplatState, generator: torch.Generator) -> bool:
         due = self.moments.due(step, len(state))
         share, error = self._looked_at(state, generator)
-        size = state.params["log_scales"].exp().amax(dim=1)
-        opacity = torch.sigmoid(state.params["opacity_logits"])
-        stays = (opacity >= self.settings.prune_opacity) & (
-            size <= self.settings.prune_size * self.fit.extent
-        )
+        stays = ~self.hopeless(state)
         score = (mean_gradient(state) * error.sqrt()).masked_fill_(~stays, 0.0)
         spare = int(stays.sum()) - due
         if spare > 0:
             value = share.masked_fill(~stays, -1.0)
             stays &= torch.sort(torch.sort(value, descending=True, stable=True).indices).indices < due
-        chosen = highest(score, 0.0, max(0, -spare))
-        if not len(chosen) and stays.all():
-            return False
-        is_large = size[chosen] > self.settings.split_size * self.fit.extent
-        clone_and_split(state, stays, chosen[~is_large], chosen[is_large], generator)
-        return True
+        return self.grow(state, stays, highest(score, 0.0, max(0, -spare)), generator)
 
     def _looked_at(self, state: SplatState, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """[N] share in some training views, px, and error drawn in them."""

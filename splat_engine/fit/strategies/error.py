@@ -12,13 +12,12 @@ from torch import Tensor
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.place import send
-from splat_engine.fit.strategies.base import Moments, Surroundings
+from splat_engine.fit.strategies.base import Scheduled
 from splat_engine.fit.strategies.budget import chosen_views
 from splat_engine.fit.strategies.children import draw_by_weight
 from splat_engine.fit.strategies.pixels import judge
 from splat_engine.fit.views import ViewTensors
 from splat_engine.formats.conventions import SH_C0
-from splat_engine.formats.settings import DensifySettings
 
 OPAQUE_ALPHA = 0.9
 """From here on the drawn depth is that of a surface."""
@@ -33,7 +32,7 @@ SIZE_PX = (0.7, 6.0)
 """Least and largest size of a new splat in the view that it came from, px."""
 
 
-class ErrorGrowth:
+class ErrorGrowth(Scheduled):
     """Puts new splats at pixels of training views drawn by their error, at the view's depth there, with the view's colour;
     the number follows a curve to the most splats. Transparent ones go.
 
@@ -42,18 +41,6 @@ class ErrorGrowth:
         fit: The fit around it. Where a view has no depth pass, the depth drawn by the splats stands in where they are
             opaque.
     """
-
-    absolute = False
-
-    def __init__(self, settings: DensifySettings, fit: Surroundings) -> None:
-        self.settings = settings
-        self.fit = fit
-        self.moments = Moments(settings, steps=fit.steps, max_splats=fit.max_splats)
-
-    def after_backward(
-        self, step: int, state: SplatState, means2d_gradient: Tensor, radii: Tensor, size: tuple[int, int]
-    ) -> None:
-        """Looks at nothing."""
 
     @torch.no_grad()
     def after_step(self, step: int, state: SplatState, generator: torch.Generator) -> bool:

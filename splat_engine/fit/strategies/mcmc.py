@@ -7,9 +7,8 @@ from torch import Tensor
 
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.place import send
-from splat_engine.fit.strategies.base import Moments, Surroundings
+from splat_engine.fit.strategies.base import Scheduled
 from splat_engine.fit.strategies.children import draw_by_weight, rotate
-from splat_engine.formats.settings import DensifySettings
 from splat_engine.ops import relocate
 
 GATE_SHARPNESS, GATE_OPACITY = 100.0, 0.005
@@ -17,7 +16,7 @@ GATE_SHARPNESS, GATE_OPACITY = 100.0, 0.005
 equation 8, with t = 0.995 for 1 - opacity)."""
 
 
-class MarkovChain:
+class MarkovChain(Scheduled):
     """Moves transparent splats onto others, drawn by opacity, grows to the most splats by copies, and after every step adds
     noise in the shape of each splat. The picture stays as it was: copies share the opacity of what they copy.
 
@@ -29,18 +28,6 @@ class MarkovChain:
     not come to the end of its way in a few thousand steps: the number follows ``Moments.due``. Its losses on opacity and
     scale are decays here, as in Brush: Adam would make steps of full size of even the smallest loss.
     """
-
-    absolute = False
-
-    def __init__(self, settings: DensifySettings, fit: Surroundings) -> None:
-        self.settings = settings
-        self.fit = fit
-        self.moments = Moments(settings, steps=fit.steps, max_splats=fit.max_splats)
-
-    def after_backward(
-        self, step: int, state: SplatState, means2d_gradient: Tensor, radii: Tensor, size: tuple[int, int]
-    ) -> None:
-        """Looks at nothing."""
 
     @torch.no_grad()
     def after_step(self, step: int, state: SplatState, generator: torch.Generator) -> bool:
