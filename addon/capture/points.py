@@ -63,7 +63,8 @@ def view_samples(passes: dict[str, NDArray[np.float32]], camera: Camera, most: i
     if len(chosen) > most:
         chosen = np.random.default_rng(seed).choice(chosen, most, replace=False, shuffle=False)
     distance = depth.reshape(-1)[chosen].astype(np.float64)
-    positions = _unprojected(camera, chosen, distance)
+    rows, columns = np.divmod(chosen, camera.width)
+    positions = camera.unproject(np.stack((columns, rows), axis=1) + 0.5, distance)
     scale = distance if camera.model == "perspective" else np.ones_like(distance)
     straight = color.reshape(-1, 4)[chosen]
     return Samples(
@@ -74,16 +75,6 @@ def view_samples(passes: dict[str, NDArray[np.float32]], camera: Camera, most: i
         ),
         (scale / camera.fx).astype(np.float32),
     )
-
-
-def _unprojected(camera: Camera, pixels: NDArray[np.intp], depth: Float) -> Float:
-    """Returns [N, 3] world points at planar depths [N] behind the centres of pixels [N], numbered row by row."""
-    rows, columns = np.divmod(pixels, camera.width)
-    plane = np.stack([(columns + 0.5 - camera.cx) / camera.fx, (rows + 0.5 - camera.cy) / camera.fy], axis=1)
-    if camera.model == "perspective":
-        plane *= depth[:, None]
-    local = np.c_[plane, depth]
-    return local @ camera.world_from_camera[:3, :3].T + camera.position
 
 
 def _normals_at(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from splat_engine.formats.conventions import (
     CAMERA_MODELS,
@@ -136,6 +137,19 @@ class Camera:
             with np.errstate(over="ignore"):
                 plane = local[:, :2] / np.where(depth == 0, 1e-300, depth)[:, None]
         return plane * [self.fx, self.fy] + [self.cx, self.cy], depth
+
+    def unproject(self, pixels: Float, depth: Float) -> NDArray[np.float64]:
+        """Returns the world points [N, 3] at ``pixels`` [N, 2] and planar depths [N]: the inverse of ``project``.
+
+        Args:
+            pixels: Columns and rows; a pixel's centre is at +0.5.
+            depth: Scene units.
+        """
+        plane = (pixels - [self.cx, self.cy]) / [self.fx, self.fy]
+        if self.model == "perspective":
+            plane *= depth[:, None]
+        world: NDArray[np.float64] = np.c_[plane, depth] @ self.world_from_camera[:3, :3].T + self.position
+        return world
 
     def scaled(self, factor: float) -> Camera:
         """Returns the same view at ``factor`` times the resolution (sizes rounded, at least 1 pixel)."""

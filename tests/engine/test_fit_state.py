@@ -17,17 +17,8 @@ from splat_engine.fit.optimizer import Adam, Seen, exponential
 from splat_engine.fit.schedule import Schedule
 from splat_engine.fit.views import camera_tensors
 from splat_engine.formats.settings import OptimizerSettings
+from tests.engine.strategy_scenes import state_of
 from tests.engine.tiny_capture import HEIGHT, WIDTH, known_splats, look_at, ring_cameras
-
-
-def state_of(count: int = 6, degree: int = 1) -> SplatState:
-    state = SplatState.from_splats(known_splats(count).with_sh_degree(degree))
-    for name in PARAMETER_NAMES:
-        first, second = state.add_moments(name, state.params[name])
-        first += 1
-        second += 2
-    state.buffers["number"] = torch.arange(count).float()
-    return state
 
 
 def test_cloud_to_state_and_back() -> None:

@@ -39,12 +39,13 @@ def simple(**changes: Any) -> Camera:
     st.lists(st.tuples(st.floats(-2, 3), st.floats(-2, 3), st.floats(0.01, 1e4)), min_size=1, max_size=5),
 )
 def test_projection_undoes_unprojection(camera: Camera, places: list[tuple[float, float, float]]) -> None:
-    """A world point built from a pixel and a depth by hand comes back to both."""
+    """A world point built from a pixel and a depth by hand is what they are unprojected to, and comes back to both."""
     pixels = np.array([(u * camera.width, v * camera.height) for u, v, _ in places])
     depths = np.array([depth for _, _, depth in places])
     plane = (pixels - [camera.cx, camera.cy]) / [camera.fx, camera.fy]
     local = np.column_stack([plane * (depths[:, None] if camera.model == "perspective" else 1), depths])
     world = local @ camera.world_from_camera[:3, :3].T + camera.position
+    np.testing.assert_allclose(camera.unproject(pixels, depths), world, rtol=1e-12)
     found_pixels, found_depths = camera.project(world)
     # Positions up to 1e2 and offsets up to 1e7 units lose about 1e-9 of either to rounding.
     reach = np.abs(local).max() + 200

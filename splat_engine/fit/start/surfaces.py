@@ -115,7 +115,7 @@ def view_samples(
     pixels = combined[rows, columns].astype(np.float64)
     known = np.zeros((len(rows), 3)) if normals is None else _unit(normals[rows, columns].astype(np.float64))
     return SurfaceSamples(
-        positions=_unprojected(camera, rows, columns, surface[rows, columns]),
+        positions=camera.unproject(np.stack((columns, rows), axis=1) + 0.5, surface[rows, columns]),
         colors=np.maximum(pixels[:, :3] / pixels[:, 3:], 0.0),
         normals=known,
         detail=np.nan_to_num(_detail(combined, normals)[rows, columns], posinf=0.0),
@@ -172,17 +172,6 @@ def _between_rows(value: Doubles) -> NDArray[np.bool_]:
     continues = (np.abs(before - step[:-3]) < 0.5 * smaller) | (np.abs(after - step[3:]) < 0.5 * smaller)
     found[1:-1] = jump & ~continues
     return found
-
-
-def _unprojected(
-    camera: Camera, rows: NDArray[np.intp], columns: NDArray[np.intp], depth: Doubles
-) -> Doubles:
-    """[M, 3] world points at planar depths [M] behind the centres of pixels."""
-    plane = np.stack(((columns + 0.5 - camera.cx) / camera.fx, (rows + 0.5 - camera.cy) / camera.fy), axis=1)
-    if camera.model == "perspective":
-        plane *= depth[:, None]
-    world: Doubles = np.c_[plane, depth] @ camera.world_from_camera[:3, :3].T + camera.position
-    return world
 
 
 def _unit(vectors: Doubles) -> Doubles:
