@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from splat_engine.formats.cameras import Camera
-from splat_engine.formats.conventions import Float
+from splat_engine.formats.conventions import Float, unit_vectors
 from splat_engine.formats.exr import read_passes
 from splat_engine.formats.point_ply import Points
 
@@ -82,7 +82,7 @@ def _normals_at(
 ) -> NDArray[np.float32]:
     if not {"normal", "position"} <= set(passes):
         return np.zeros((len(chosen), 3), np.float32)
-    normals = _unit(passes["normal"].reshape(-1, 3)[chosen])
+    normals = unit_vectors(passes["normal"].reshape(-1, 3)[chosen])
     with np.errstate(invalid="ignore", over="ignore"):
         apart = np.abs(passes["position"].reshape(-1, 3)[chosen] - positions).max(axis=1)
     normals[~(apart <= _SAME_PLACE * distance)] = 0
@@ -92,13 +92,6 @@ def _normals_at(
 def _no_samples() -> Samples:
     nothing = np.zeros((0, 3), np.float32)
     return Samples(Points(nothing, nothing, nothing), np.zeros(0, np.float32))
-
-
-def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns unit vectors [N, 3]; zero where a vector is zero or not finite."""
-    vectors = np.where(np.isfinite(vectors).all(axis=1, keepdims=True), vectors, 0)
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.where(length > 1e-6, vectors / np.maximum(length, 1e-6), 0).astype(np.float32)
 
 
 def merge_samples(samples: Samples, most: int) -> Points:
@@ -150,7 +143,9 @@ def _means(points: Points, keys: NDArray[np.uint64]) -> Points:
     )  # an edge, or both sides of a sheet: the mean is no normal
     normals[edge] = points.normals[nearest[edge]]
     return Points(
-        points.positions[nearest], mean(points.colors).astype(np.float32), _unit(normals.astype(np.float32))
+        points.positions[nearest],
+        mean(points.colors).astype(np.float32),
+        unit_vectors(normals.astype(np.float32)),
     )
 
 

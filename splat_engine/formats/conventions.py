@@ -11,10 +11,12 @@ transforms.json: OpenGL (x right, y up, z backward).
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+S = TypeVar("S", bound=np.floating[Any])
 
 Float = NDArray[np.floating[Any]]
 Formation = Literal["blender", "classic"]
@@ -102,6 +104,13 @@ def linear_number_from_srgb(encoded: float) -> float:
     """Decodes one sRGB-encoded value; see ``linear_from_srgb``."""
     encoded = max(encoded, 0.0)
     return encoded / 12.92 if encoded <= 0.04045 else ((encoded + 0.055) / 1.055) ** 2.4
+
+
+def unit_vectors(vectors: NDArray[S]) -> NDArray[S]:
+    """Returns unit vectors [N, 3] in the same precision; zero where a vector is zero or not finite."""
+    vectors = np.where(np.isfinite(vectors).all(axis=1, keepdims=True), vectors, 0).astype(vectors.dtype)
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.where(length > 1e-6, vectors / np.maximum(length, 1e-6), 0).astype(vectors.dtype)
 
 
 def is_rigid(matrix: Float, tolerance: float = 1e-4) -> bool:

@@ -16,7 +16,7 @@ from splat_engine.fit.data import DEPTH_NONE, read_picture, truth_of
 from splat_engine.fit.exr import read_layers
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture
-from splat_engine.formats.conventions import Float, linear_from_srgb, srgb_from_linear
+from splat_engine.formats.conventions import Float, linear_from_srgb, srgb_from_linear, unit_vectors
 from splat_engine.formats.settings import Target
 
 Doubles = NDArray[np.float64]
@@ -113,7 +113,11 @@ def view_samples(
     good &= ~between_surfaces(surface, camera)
     rows, columns = np.nonzero(good)
     pixels = combined[rows, columns].astype(np.float64)
-    known = np.zeros((len(rows), 3)) if normals is None else _unit(normals[rows, columns].astype(np.float64))
+    known = (
+        np.zeros((len(rows), 3))
+        if normals is None
+        else unit_vectors(normals[rows, columns].astype(np.float64))
+    )
     return SurfaceSamples(
         positions=camera.unproject(np.stack((columns, rows), axis=1) + 0.5, surface[rows, columns]),
         colors=np.maximum(pixels[:, :3] / pixels[:, 3:], 0.0),
@@ -172,13 +176,6 @@ def _between_rows(value: Doubles) -> NDArray[np.bool_]:
     continues = (np.abs(before - step[:-3]) < 0.5 * smaller) | (np.abs(after - step[3:]) < 0.5 * smaller)
     found[1:-1] = jump & ~continues
     return found
-
-
-def _unit(vectors: Doubles) -> Doubles:
-    """Unit vectors [M, 3]; zero where a vector is zero or not finite."""
-    vectors = np.where(np.isfinite(vectors).all(axis=1, keepdims=True), vectors, 0.0)
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.where(length > 1e-6, vectors / np.maximum(length, 1e-6), 0.0)
 
 
 def chosen(samples: SurfaceSamples, most: int, rng: np.random.Generator) -> SurfaceSamples:
