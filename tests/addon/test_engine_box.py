@@ -52,8 +52,8 @@ def engine_job(own, **values: Any) -> jobs.Job:
 
 def test_the_engine_is_offered_in_one_line(own):
     """On first use: what is missing, one button, what it takes and where; the panel shows itself."""
-    assert panels.SPLATFIT_PT_engine.poll(bpy.context)
-    layout = draw(panels.SPLATFIT_PT_engine)
+    assert panels.engine.SPLATFIT_PT_engine.poll(bpy.context)
+    layout = draw(panels.engine.SPLATFIT_PT_engine)
     assert layout.operators() == ["splatfit.set_up_engine"]
     assert layout.texts()[0] == "The engine is not set up yet."
     assert {"0.3 GB to download", "1.3 GB on the disk, in"} <= set(layout.texts())
@@ -66,7 +66,7 @@ def test_the_engine_is_offered_in_one_line(own):
 def test_offline_is_said_with_the_way_to_the_preferences(own, monkeypatch):
     """Where Blender may not go online, the panel says so and leads to the setting."""
     monkeypatch.setattr(engine_jobs, "may_set_up", lambda: False)
-    layout = draw(panels.SPLATFIT_PT_engine)
+    layout = draw(panels.engine.SPLATFIT_PT_engine)
     assert "Blender may not go online." in layout.texts()
     assert layout.operators() == ["splatfit.set_up_engine", "screen.userpref_show"]
 
@@ -74,7 +74,7 @@ def test_offline_is_said_with_the_way_to_the_preferences(own, monkeypatch):
 def test_progress_of_the_engines_setup(own):
     """While it is made: phase, bar, detail, and Cancel; nothing else to press."""
     engine_job(own, phase="Fetching uv", detail="3 of 18 MB", share=0.25)
-    layout = draw(panels.SPLATFIT_PT_engine)
+    layout = draw(panels.engine.SPLATFIT_PT_engine)
     (bar,) = [arguments for name, arguments in layout.calls if name == "progress"]
     assert bar["text"] == "Fetching uv" and bar["factor"] == 0.25 and "3 of 18 MB" in layout.texts()
     assert layout.operators() == ["splatfit.cancel_engine_setup"]
@@ -83,7 +83,7 @@ def test_progress_of_the_engines_setup(own):
 def test_a_failed_setup_is_shown_with_its_remedy(own):
     """Headline and hint, and the button to try again."""
     engine_job(own, is_over=True, error=UserError("The disk is full.", "Free some space."))
-    layout = draw(panels.SPLATFIT_PT_engine)
+    layout = draw(panels.engine.SPLATFIT_PT_engine)
     assert {"The disk is full.", "Free some space."} <= set(layout.texts())
     assert layout.operators() == ["splatfit.set_up_engine"]
 
@@ -91,10 +91,10 @@ def test_a_failed_setup_is_shown_with_its_remedy(own):
 def test_cancelled_and_finished(own, monkeypatch):
     """A cancelled set-up is offered again; a finished one shows what the check found."""
     engine_job(own, is_over=True, is_cancelled=True)
-    assert "Cancelled. What has been" in draw(panels.SPLATFIT_PT_engine).texts()
+    assert "Cancelled. What has been" in draw(panels.engine.SPLATFIT_PT_engine).texts()
     engine_job(own, is_over=True, facts={"torch": "2.13.0", "device": "cpu"})
     monkeypatch.setattr(engine_jobs, "missing", lambda: "")
-    layout = draw(panels.SPLATFIT_PT_engine)
+    layout = draw(panels.engine.SPLATFIT_PT_engine)
     assert {"The engine works.", "Torch: 2.13.0", "Device: cpu"} <= set(layout.texts())
     assert layout.operators() == ["splatfit.check_engine"]
 
@@ -102,7 +102,7 @@ def test_cancelled_and_finished(own, monkeypatch):
 def test_with_an_engine_the_panel_is_out_of_the_way(own, monkeypatch):
     """Nothing missing, nothing under way: no panel."""
     monkeypatch.setattr(engine_jobs, "missing", lambda: "")
-    assert not panels.SPLATFIT_PT_engine.poll(bpy.context)
+    assert not panels.engine.SPLATFIT_PT_engine.poll(bpy.context)
 
 
 def test_status_of_the_place_in_words(own):
@@ -110,7 +110,7 @@ def test_status_of_the_place_in_words(own):
     own.cache.mkdir(parents=True)
     engine_jobs.look_again()
     assert engine_jobs.missing() == "The engine's set-up is not finished."
-    assert "Go On with the Set-Up" in draw(panels.SPLATFIT_PT_engine).texts()
+    assert "Go On with the Set-Up" in draw(panels.engine.SPLATFIT_PT_engine).texts()
     own.python.parent.mkdir(parents=True)
     own.python.touch()
     own.stamp.write_text('{"wheel_sha256": "of another"}')

@@ -69,7 +69,7 @@ def test_zip_holds_what_blender_wants(archive):
     assert manifest["wheels"] == [f"./{wheel}"] and wheel.startswith("wheels/splat_engine-")
     (platform,) = manifest["platforms"]
     assert archive.name == f"splatfit-{manifest['version']}-{platform.replace('-', '_')}.zip"
-    assert {"__init__.py", "LICENSE", "panels.py", "operators/fitting.py", "capture/cameras.py"} <= names
+    assert {"__init__.py", "LICENSE", "panels/main.py", "operators/fitting.py", "capture/cameras.py"} <= names
     assert not [name for name in names if "__pycache__" in name or name.startswith(("addon/", "tests/"))]
     assert "build" not in manifest
 

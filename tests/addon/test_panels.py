@@ -45,7 +45,7 @@ def test_panels_draw(panel):
 
 def test_main_panel_offers_the_fit():
     """At rest: the settings asked for most, and the two buttons."""
-    layout = draw(panels.SPLATFIT_PT_main)
+    layout = draw(panels.main.SPLATFIT_PT_main)
     assert layout.operators() == ["splatfit.fit", "splatfit.capture"]
     assert ("prop", "views") in [(name, a.get("property")) for name, a in layout.calls]
 
@@ -57,7 +57,7 @@ def test_main_panel_offers_the_fit():
 def test_progress_is_shown(state, words):
     """While it runs: a bar with words; in a fit the figures, and buttons to pause and stop instead of to start."""
     job(state, step=3, steps=10, psnr_db=21.5, splats=12345, seconds_left=75.0)
-    layout = draw(panels.SPLATFIT_PT_main)
+    layout = draw(panels.main.SPLATFIT_PT_main)
     (bar,) = [arguments for name, arguments in layout.calls if name == "progress"]
     assert bar["text"] == words and bar["factor"] == pytest.approx(0.3)
     if state is State.CAPTURING:
@@ -73,7 +73,7 @@ def test_error_is_shown_in_words():
     failed.session.error = UserError(
         "The engine's Python has no torch and so it can do nothing at all.", "Install it."
     )
-    layout = draw(panels.SPLATFIT_PT_main)
+    layout = draw(panels.main.SPLATFIT_PT_main)
     text = " ".join(layout.texts())
     assert "has no torch and so it can do nothing at all. Install it." in text
     assert "splatfit.fit" in layout.operators()
@@ -84,17 +84,17 @@ def test_result_is_shown():
     done = job(State.FINISHED, test_psnr_db=31.25, warnings=["One view is black."])
     done.session.report.seconds = {"fit": 61.0}
     done.notes = ["Left out 2 of 20 splats."]
-    texts = draw(panels.SPLATFIT_PT_main).texts()
+    texts = draw(panels.main.SPLATFIT_PT_main).texts()
     assert {"31.2 dB on held-out views", "Fit: 1 min 1 s"} <= set(texts)
     assert {"One view is black.", "Left out 2 of 20 splats."} <= set(texts)  # each fits a line
     running.forget()
     job(State.CANCELLED)
-    assert "Cancelled" in draw(panels.SPLATFIT_PT_main).texts()
+    assert "Cancelled" in draw(panels.main.SPLATFIT_PT_main).texts()
 
 
 def test_every_setting_is_in_a_panel():
     """Panels are made from the declarations: none is forgotten."""
-    drawn = {a.get("property") for _, a in draw(panels.SPLATFIT_PT_capture).calls}
+    drawn = {a.get("property") for _, a in draw(panels.settings.SPLATFIT_PT_capture).calls}
     assert set(declarations(CaptureSettings)) <= drawn
 
 
@@ -103,7 +103,7 @@ def test_origin_of_the_active_object():
     made = scene.Provenance(run="/runs/7", psnr_db=30.0)
     object = scene.add_splats(cloud(), bpy.context.scene, provenance=made).object
     bpy.context.view_layer.objects.active = object
-    texts = draw(panels.SPLATFIT_PT_files).texts()
+    texts = draw(panels.files.SPLATFIT_PT_files).texts()
     assert "From /runs/7" in texts and "30.0 dB on held-out views" in texts
 
 
@@ -137,5 +137,5 @@ def test_lines_follow_the_sidebars_width(width_px, scale, longest):
         preferences=SimpleNamespace(system=system),
         scene=bpy.context.scene,
     )
-    lines = [line for line in draw(panels.SPLATFIT_PT_main, context).texts() if line.startswith("word")]
+    lines = [line for line in draw(panels.main.SPLATFIT_PT_main, context).texts() if line.startswith("word")]
     assert longest - 6 <= max(map(len, lines)) <= longest and sum(line.count("word") for line in lines) == 60

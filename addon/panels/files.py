@@ -1,0 +1,40 @@
+"""The panel for splats in and out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bpy
+
+from .. import scene
+from ..layouts import draw_text, line_characters
+from .sidebar import Sidebar
+
+
+class SPLATFIT_PT_files(Sidebar, bpy.types.Panel):
+    """Splats in and out, and where the active object's are from."""
+
+    bl_label = "Splat Files"
+    bl_idname = "SPLATFIT_PT_files"
+    bl_parent_id = "SPLATFIT_PT_main"
+
+    def draw(self, context: Any) -> None:
+        """Draws the buttons and the active object's origin."""
+        buttons = self.layout.column(align=True)
+        buttons.operator("splatfit.import_ply", icon="IMPORT")
+        buttons.operator("splatfit.export_ply", icon="EXPORT")
+        if scene.is_splat_object(context.object):
+            _draw_origin(self.layout, context.object, line_characters(context))
+
+
+def _draw_origin(layout: Any, object: Any, width: int) -> None:
+    made = scene.get_provenance(object)
+    box = layout.box()
+    box.label(text=object.name, icon="POINTCLOUD_DATA")
+    if made.run:
+        draw_text(box, f"From {made.run}", width)
+    if made.psnr_db is not None:
+        box.label(text=f"{made.psnr_db:.1f} dB on held-out views")
+
+
+CLASSES = (SPLATFIT_PT_files,)
