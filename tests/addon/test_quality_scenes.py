@@ -15,7 +15,7 @@ from tests.addon.capture_scenes import settings
 from tools.bench.quality.scenes.__main__ import SCENES, save_scene
 
 # Meshes, strands and instances that each scene is made of; the counts are those of its script.
-CAMERAS_IN_ROOMS = 32
+CAMERAS_IN_ROOMS = 96
 STRANDS, LEAVES_AND_BLADES = 6000, 3500
 
 

@@ -9,7 +9,7 @@ import bpy
 from . import parts
 
 HALF, HEIGHT = 2.0, 2.4
-CAMERAS = 32
+CAMERAS = 96
 NEON_RADIANCE = 40.0
 
 

@@ -9,7 +9,7 @@ import bpy
 from . import parts
 
 HALF_X, HALF_Y, HEIGHT = 2.2, 1.8, 2.5
-CAMERAS = 32
+CAMERAS = 96
 
 
 def _shell() -> None:

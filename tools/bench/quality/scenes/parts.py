@@ -160,7 +160,7 @@ def add_camera(name: str, place: Place, aim: Place, lens_mm: float) -> None:
 def add_room_cameras(
     numbers: range, half: tuple[float, float], heights: tuple[float, float], lens_mm: float
 ) -> None:
-    """Adds cameras inside a room about the origin that look across it, places and aims spread evenly.
+    """Adds cameras inside a room about the origin that look across it, up and down too, places and aims spread evenly.
 
     Args:
         numbers: One camera each; any stretch of consecutive numbers is spread evenly.
@@ -177,7 +177,7 @@ def add_room_cameras(
             heights[0] + up * (heights[1] - heights[0]),
         )
         toward = angle + math.pi + math.radians(70) * (aside - 0.5)
-        aim = (place[0] + math.cos(toward), place[1] + math.sin(toward), place[2] - 0.1 - 0.35 * down)
+        aim = (place[0] + math.cos(toward), place[1] + math.sin(toward), place[2] + 0.6 - 1.3 * down)
         add_camera(f"Inside {number:04d}", place, aim, lens_mm)
 
 
