@@ -21,7 +21,7 @@ from .adviser import EngineAdviser
 from .capture.adaptive import adaptive_steps, unsuitable
 from .capture.capture import CaptureSteps, capture_steps
 from .scene import Added, Provenance, add_splats, get_provenance, is_splat_object, replace_splats
-from .session import Session
+from .session import CaptureStep, Session
 
 ORIGINAL_TYPES = {
     "MESH",
@@ -124,8 +124,8 @@ def _steps_of(request: FitRequest) -> CaptureSteps:
     return adaptive_steps(request.scene, settings, request.capture_directory, adviser)
 
 
-def _capture_steps(request: FitRequest, warnings: list[str]) -> Iterator[tuple[int, int]]:
-    """Captures step by step for a session: yields views done and views in all; closing it puts the scene back.
+def _capture_steps(request: FitRequest, warnings: list[str]) -> Iterator[CaptureStep]:
+    """Captures step by step for a session; closing it puts the scene back.
 
     What this run made before is hidden meanwhile: splats are fitted to the scene, not to their own picture.
     """
@@ -138,7 +138,7 @@ def _capture_steps(request: FitRequest, warnings: list[str]) -> Iterator[tuple[i
     try:
         while True:
             state = next(steps)
-            yield state.done, state.total
+            yield CaptureStep(state.done, state.total, state.message, state.seconds_left)
     except StopIteration as ending:
         warnings += ending.value.notes
     finally:
