@@ -142,6 +142,7 @@ class _FitRun:
                 splats=len(self.trainer.state),
                 train_views=len(self.images),
                 test_views=len(self.test_images),
+                capture=self._capture_root,
             )
         )
         if not len(self.test_images):
