@@ -49,7 +49,14 @@ WITHOUT_BPY = (
     "addon.adviser",
 )
 # Who may write to stdout: the commands. Everyone else logs, or returns.
-PRINTERS = ("splat_engine.cli", "splat_engine.report", "addon.headless", "addon.__main__", "tools")
+PRINTERS = (
+    "splat_engine.cli",
+    "splat_engine.report",
+    "addon.headless",
+    "addon.event_stream",
+    "addon.__main__",
+    "tools",
+)
 # Calls that are work: none of them may happen while a module is imported.
 WORK = {
     "print",
