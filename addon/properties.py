@@ -93,6 +93,10 @@ def make_classes() -> list[Any]:
     root.__annotations__["run_directory"] = bpy.props.StringProperty(
         name="Run Folder", description="Where the fit goes; empty: beside the .blend file", **folder
     )
+    root.__annotations__["render_in_place"] = bpy.props.BoolProperty(
+        name="Render in Place", description="Render the views in this Blender, which waits for them; off: a Blender in "
+        "the background renders a copy of the file, and you go on working", default=False
+    )  # fmt: skip
     return [*groups.values(), root]
 
 

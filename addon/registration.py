@@ -6,8 +6,8 @@ from typing import Any
 
 import bpy
 
-from . import engine_box, engine_jobs, headless, panels, preferences, properties, running
-from .operators import engine, files, fitting, words
+from . import engine_box, engine_jobs, following, headless, panels, preferences, properties
+from .operators import engine, files, fitting, runs, words
 
 _registered: list[Any] = []
 _cli_handle: Any = None
@@ -19,7 +19,7 @@ def register() -> None:
     """Registers everything; what fails half-way leaves nothing behind."""
     global _cli_handle
     groups = properties.make_classes()
-    operators = (*fitting.CLASSES, *files.CLASSES, *engine.CLASSES, *words.CLASSES)
+    operators = (*fitting.CLASSES, *runs.CLASSES, *files.CLASSES, *engine.CLASSES, *words.CLASSES)
     try:
         for item in (*groups, preferences.make_class(_draw_engine), *operators, *panels.CLASSES):
             bpy.utils.register_class(item)
@@ -28,6 +28,7 @@ def register() -> None:
         for menu, draw in _menus():
             menu.append(draw)
         _cli_handle = headless.register()
+        following.register()
     except BaseException:
         unregister()
         raise
@@ -36,7 +37,7 @@ def register() -> None:
 def unregister() -> None:
     """Ends what is running and takes away what was registered."""
     global _cli_handle
-    running.forget()
+    following.unregister()
     engine_jobs.forget()
     if _cli_handle is not None:
         headless.unregister(_cli_handle)

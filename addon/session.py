@@ -59,6 +59,9 @@ class Engine(Protocol):
     def close(self) -> None:
         """Ends it, saved."""
 
+    def kill(self) -> None:
+        """Ends it at once."""
+
 
 class CaptureStep(NamedTuple):
     """How far a capture is; the first two alone will do.
@@ -176,7 +179,7 @@ class Session:
             elif self.state in (State.FITTING, State.PAUSED):
                 self._poll_engine(wait_s)
         except UserError as error:
-            self._fail(error)
+            self.fail(error)
         except BaseException:
             # A mistake of ours: leave nothing running, and let the caller report it.
             self.cancel()
@@ -208,6 +211,19 @@ class Session:
         if self.state.is_over:
             return
         self.state = State.CANCELLED
+        self._release()
+
+    def discard(self) -> None:
+        """Ends everything at once; nothing is saved, for nothing of it is wanted."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.kill()
+        self.cancel()
+
+    def fail(self, error: UserError) -> None:
+        """Ends everything for a reason that lies outside: the result cannot be used, for example."""
+        self.error = error
+        self.state = State.FAILED
         self._release()
 
     def _send(self, command: events.Command) -> bool:
@@ -247,6 +263,7 @@ class Session:
         if error is not None:
             raise error
         self.report.seconds["fit"] = self._clock() - self._since_s
+        self.report.seconds_left = 0.0
         self.state = State.FINISHED
         self._release()
 
@@ -273,11 +290,6 @@ class Session:
             self.state, report.phase = State.FITTING, "Fitting"
         elif isinstance(event, events.Finished):
             report.step, report.splats, report.metrics = event.step, event.splats, event.metrics
-
-    def _fail(self, error: UserError) -> None:
-        self.error = error
-        self.state = State.FAILED
-        self._release()
 
     def _release(self) -> None:
         """Closes the capture, which puts the user's scene back, and the engine."""

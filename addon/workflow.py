@@ -13,7 +13,7 @@ import bpy
 from splat_engine.formats.capture import Capture, write_capture
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.files import write_failure
-from splat_engine.formats.locks import Lock
+from splat_engine.formats.locks import Lock, holder_of
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import CaptureSettings, RunSettings
 from splat_engine.formats.splat_ply import read_splat_ply
@@ -96,6 +96,7 @@ def fit_session(request: FitRequest) -> Session:
     python = engine_process.find_python(request.engine_python)
     engine_process.check_python(python)
     run = RunDirectory.create(request.run_directory)
+    refuse_busy(run)
     command = engine_process.train_command(
         python, request.capture_directory, run, request.run, resume=request.resume
     )
@@ -104,6 +105,38 @@ def fit_session(request: FitRequest) -> Session:
     session = Session(run, lambda: engine_process.EngineProcess(command, run), steps)
     session.report.warnings = warnings
     return session
+
+
+def resume_session(run: RunDirectory, capture: Path, engine_python: str = "") -> Session:
+    """Returns a session, not yet started, that goes on with an interrupted run, as it was meant.
+
+    Args:
+        run: The run.
+        capture: The views that it is fitted to.
+        engine_python: The engine's Python.
+
+    Raises:
+        UserError: The engine cannot run, or another writes the run.
+    """
+    python = engine_process.find_python(engine_python)
+    engine_process.check_python(python)
+    refuse_busy(run)
+    command = engine_process.train_command(python, capture.absolute(), run, None, resume=True)
+    return Session(run, lambda: engine_process.EngineProcess(command, run))
+
+
+def refuse_busy(run: RunDirectory) -> None:
+    """Refuses a run that another engine writes; the engine itself looks again.
+
+    Raises:
+        UserError: One does.
+    """
+    holder = holder_of(run.lock)
+    if holder is not None:
+        raise UserError(
+            f"The run {run.root} is being written by another Splatfit ({holder}).",
+            "Watch it under Earlier Runs, wait for its end, or choose another run folder.",
+        )
 
 
 def capture_session(request: FitRequest) -> Session:
@@ -201,6 +234,14 @@ def results_of(scene: Any, run: Path) -> list[Any]:
     """Returns the objects of a scene that a run made."""
     origin = str(run.resolve())
     return [item for item in scene.objects if is_splat_object(item) and get_provenance(item).run == origin]
+
+
+def remove_splats(object: Any) -> None:
+    """Removes a splat object, and its data if nobody else uses it; instances of ellipsoids go with it."""
+    data = object.data
+    bpy.data.objects.remove(object)
+    if data is not None and data.users == 0:
+        bpy.data.batch_remove([data])
 
 
 def import_run(scene: bpy.types.Scene, run: RunDirectory, psnr_db: float | None = None) -> Added:

@@ -47,6 +47,9 @@ WITHOUT_BPY = (
     "addon.engine_process",
     "addon.engine_setup",
     "addon.adviser",
+    "addon.earlier_runs",
+    "addon.run_follower",
+    "addon.running",
 )
 # Who may write to stdout: the commands. Everyone else logs, or returns.
 PRINTERS = (

@@ -1,6 +1,7 @@
 """Operators: what buttons and shortcuts call.
 
-* ``fitting``  capture and fit, pause, stop
+* ``fitting``  capture and fit, pause, stop, discard
+* ``runs``     earlier runs: import, resume, watch, remove
 * ``files``    PLY in and out
 * ``engine``   is the engine's Python fit to be used?
 * ``words``    a person's mistake as a report, a failure of ours as a dialog

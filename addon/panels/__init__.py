@@ -1,5 +1,5 @@
 """The tab Splatfit in the 3D viewport's sidebar, a module a panel."""
 
-from . import engine, files, main, settings
+from . import engine, files, main, runs, settings
 
-CLASSES = (*engine.CLASSES, *main.CLASSES, *files.CLASSES, *settings.CLASSES)
+CLASSES = (*engine.CLASSES, *main.CLASSES, *runs.CLASSES, *files.CLASSES, *settings.CLASSES)
