@@ -38,18 +38,20 @@ class BackgroundCapture(Iterator[CaptureStep]):
     Args:
         job: What is captured.
         warnings: Takes what the capture warns of.
-        wait_s: How long a step waits for news; 0 in a window.
         start: Starts the process; for tests.
+
+    Attributes:
+        wait_s: How long a step waits for news.
     """
 
     def __init__(
         self,
         job: CaptureJob,
         warnings: list[str],
-        wait_s: float = 0.0,
         start: Callable[[Sequence[str], Path], CaptureProcess] = CaptureProcess,
     ) -> None:
-        self._job, self._warnings, self._wait_s, self._start = job, warnings, wait_s, start
+        self.wait_s = 0.0
+        self._job, self._warnings, self._start = job, warnings, start
         self._process: CaptureProcess | None = None
         self._last = CaptureStep(0, 0, "Starting a Blender in the background")
         self._is_over = False
@@ -65,7 +67,7 @@ class BackgroundCapture(Iterator[CaptureStep]):
         if self._process is None:
             self._begin()
             return self._last
-        for event in self._process.new_events(self._wait_s):
+        for event in self._process.new_events(self.wait_s):
             self._take(event)
         if not self._process.is_running():
             error = self._process.error()
