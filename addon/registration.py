@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from typing import Any
 
 import bpy
@@ -29,6 +30,9 @@ def register() -> None:
             menu.append(draw)
         _cli_handle = headless.register()
         following.register()
+        atexit.register(
+            unregister
+        )  # Blender 4.5 hangs or crashes at its end if a class, timer or handler is left
     except BaseException:
         unregister()
         raise
@@ -37,6 +41,7 @@ def register() -> None:
 def unregister() -> None:
     """Ends what is running and takes away what was registered."""
     global _cli_handle
+    atexit.unregister(unregister)
     following.unregister()
     engine_jobs.forget()
     if _cli_handle is not None:
