@@ -86,6 +86,7 @@ class BackgroundCapture(Iterator[CaptureStep]):
         remove_copy(self._job.copy)
 
     def _begin(self) -> None:
+        self._warnings += unsaved_pictures()
         save_copy(self._job.copy)
         try:
             self._process = self._start(_command(self._job), self._job.out / LOG_NAME)
@@ -99,6 +100,24 @@ class BackgroundCapture(Iterator[CaptureStep]):
             self._last = CaptureStep(event.done, event.total, event.message, event.seconds_left)
         elif isinstance(event, events.Warned):
             self._warnings.append(event.message)
+
+
+def unsaved_pictures() -> list[str]:
+    """Returns, in a sentence or none, which pictures are in the open Blender's memory alone: no copy of the file has them."""
+    names = [
+        image.name
+        for image in bpy.data.images
+        if image.is_dirty
+        and image.users
+        and image.source not in ("VIEWER", "MOVIE")
+        and not image.packed_file
+    ]
+    if not names:
+        return []
+    more = f" and {len(names) - 5} more" * (len(names) > 5)
+    return [
+        f"Changed and not saved, so rendered as on disk: {', '.join(names[:5])}{more}. Save or pack them."
+    ]
 
 
 def copy_path(out: Path) -> Path:

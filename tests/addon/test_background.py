@@ -142,6 +142,18 @@ def test_errors_of_the_other_blender_arrive(blend, tmp_path):
     assert "No Such Object" in session.error.headline and session.error.hint
 
 
+def test_pictures_in_memory_alone_are_told(blend):
+    """What was painted and not saved is in no copy: the person is told which pictures."""
+    assert background.unsaved_pictures() == []
+    image = bpy.data.images["green.png"]
+    image.pixels[0] = 0.5
+    image.update()
+    (note,) = background.unsaved_pictures()
+    assert "green.png" in note and "Save or pack" in note
+    image.pack()
+    assert background.unsaved_pictures() == []
+
+
 def test_splats_of_the_run_are_not_in_the_picture(blend, tmp_path):
     """What the run made before is hidden in the copy and stays visible here."""
     from addon.scene import Provenance, add_splats
