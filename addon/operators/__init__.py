@@ -2,6 +2,7 @@
 
 * ``fitting``  capture and fit, pause, stop
 * ``files``    PLY in and out
+* ``editing``  splats moved, cropped, cleaned, selected and split
 * ``engine``   is the engine's Python fit to be used?
 * ``words``    a person's mistake as a report, a failure of ours as a dialog
 """

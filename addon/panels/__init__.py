@@ -1,5 +1,5 @@
 """The tab Splatfit in the 3D viewport's sidebar, a module a panel."""
 
-from . import engine, files, main, settings
+from . import editing, engine, files, main, settings
 
-CLASSES = (*engine.CLASSES, *main.CLASSES, *files.CLASSES, *settings.CLASSES)
+CLASSES = (*engine.CLASSES, *main.CLASSES, *editing.CLASSES, *files.CLASSES, *settings.CLASSES)
