@@ -7,7 +7,7 @@ from typing import Any
 import bpy
 
 from . import engine_box, engine_jobs, following, headless, panels, preferences, properties
-from .operators import engine, files, fitting, runs, words
+from .operators import editing, engine, files, fitting, runs, words
 
 _registered: list[Any] = []
 _cli_handle: Any = None
@@ -19,7 +19,14 @@ def register() -> None:
     """Registers everything; what fails half-way leaves nothing behind."""
     global _cli_handle
     groups = properties.make_classes()
-    operators = (*fitting.CLASSES, *runs.CLASSES, *files.CLASSES, *engine.CLASSES, *words.CLASSES)
+    operators = (
+        *fitting.CLASSES,
+        *runs.CLASSES,
+        *files.CLASSES,
+        *editing.CLASSES,
+        *engine.CLASSES,
+        *words.CLASSES,
+    )
     try:
         for item in (*groups, preferences.make_class(_draw_engine), *operators, *panels.CLASSES):
             bpy.utils.register_class(item)

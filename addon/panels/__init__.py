@@ -1,5 +1,12 @@
 """The tab Splatfit in the 3D viewport's sidebar, a module a panel."""
 
-from . import engine, files, main, runs, settings
+from . import editing, engine, files, main, runs, settings
 
-CLASSES = (*engine.CLASSES, *main.CLASSES, *runs.CLASSES, *files.CLASSES, *settings.CLASSES)
+CLASSES = (
+    *engine.CLASSES,
+    *main.CLASSES,
+    *runs.CLASSES,
+    *editing.CLASSES,
+    *files.CLASSES,
+    *settings.CLASSES,
+)
