@@ -6,7 +6,7 @@ from typing import Any
 
 import bpy
 
-from . import engine_box, engine_jobs, headless, panels, preferences, properties, running
+from . import engine_box, engine_jobs, headless, panels, preferences, preview, properties, running
 from .operators import engine, files, fitting, words
 
 _registered: list[Any] = []
@@ -37,6 +37,7 @@ def unregister() -> None:
     """Ends what is running and takes away what was registered."""
     global _cli_handle
     running.forget()
+    preview.forget()
     engine_jobs.forget()
     if _cli_handle is not None:
         headless.unregister(_cli_handle)

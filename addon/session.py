@@ -73,6 +73,8 @@ class Report:
         metrics: The engine's, at the end.
         device: Where the engine computes.
         snapshots: Number of snapshots written; a change means that there is something new to show.
+        previews: Number of pictures drawn by the engine.
+        file_seconds: How long the fit stood still for the last snapshot or picture, by its kind.
     """
 
     step: int = 0
@@ -89,6 +91,8 @@ class Report:
     metrics: dict[str, Any] = field(default_factory=dict)
     device: str = ""
     snapshots: int = 0
+    previews: int = 0
+    file_seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -170,6 +174,14 @@ class Session:
         """Asks for a snapshot and a checkpoint now; False if nothing is being fitted."""
         return self.state in (State.FITTING, State.PAUSED) and self._send(events.Save())
 
+    def snapshot(self) -> bool:
+        """Asks for the splats as they are now; False if nothing is being fitted."""
+        return self.state in (State.FITTING, State.PAUSED) and self._send(events.Snapshot())
+
+    def preview(self, frame: dict[str, Any]) -> bool:
+        """Asks for a picture of a camera (the keys of a frame in transforms.json); False if nothing is being fitted."""
+        return self.state in (State.FITTING, State.PAUSED) and self._send(events.Preview(frame))
+
     def stop(self) -> bool:
         """Asks for the result as it stands now. While capturing there is none: the session is cancelled."""
         if self.state in (State.FITTING, State.PAUSED):
@@ -232,6 +244,8 @@ class Session:
             report.test_psnr_db, report.test_ssim = event.psnr, event.ssim
         elif isinstance(event, events.FileWritten):
             report.snapshots += event.kind in ("snapshot", "splats")
+            report.previews += event.kind == "preview"
+            report.file_seconds[event.kind] = event.seconds
         elif isinstance(event, events.Paused):
             self.state = State.PAUSED
         elif isinstance(event, events.Resumed):

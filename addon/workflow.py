@@ -153,6 +153,12 @@ def results_of(scene: Any, run: Path) -> list[Any]:
     return [item for item in scene.objects if is_splat_object(item) and get_provenance(item).run == origin]
 
 
+def result_name(run: Path) -> str:
+    """Returns the name of the object that a run's splats get."""
+    origin = run.resolve()
+    return f"Splats {origin.parent.name}/{origin.name}"
+
+
 def import_run(scene: bpy.types.Scene, run: RunDirectory, psnr_db: float | None = None) -> Added:
     """Brings a run's result into a scene; an object that the same run made before gets the new splats.
 
@@ -172,8 +178,7 @@ def import_run(scene: bpy.types.Scene, run: RunDirectory, psnr_db: float | None 
     if earlier:
         added = replace_splats(earlier[0], splats, provenance)
     else:
-        origin = run.root.resolve()
-        added = add_splats(splats, scene, f"Splats {origin.parent.name}/{origin.name}", provenance)
+        added = add_splats(splats, scene, result_name(run.root), provenance)
     return replace(added, notes=(*notes, *added.notes))
 
 

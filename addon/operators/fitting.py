@@ -10,7 +10,7 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import engine_jobs, properties, running, workflow
+from .. import engine_jobs, preview, properties, running, workflow
 from ..session import Session, State
 from .words import in_words
 
@@ -75,6 +75,7 @@ class _Follows:
         except BaseException:
             self._remove_timer(context)
             raise
+        preview.tick(job)
         _redraw(context)
         return keep if going_on else self._end(context)
 

@@ -62,12 +62,16 @@ class Warned(Event):
 
 @dataclass(frozen=True)
 class FileWritten(Event):
-    """A file of the run was replaced; ``kind`` is snapshot, preview, checkpoint, splats or metrics."""
+    """A file of the run was replaced; ``kind`` is snapshot, preview, checkpoint, splats or metrics.
+
+    ``seconds`` is how long the fit stood still for it; 0 where nobody measured.
+    """
 
     name: ClassVar[str] = "file"
     kind: str = ""
     path: str = ""
     step: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,13 @@ class Save(Command):
 
 
 @dataclass(frozen=True)
+class Snapshot(Command):
+    """Write the splats as they are now, and nothing else: for those who watch."""
+
+    name: ClassVar[str] = "snapshot"
+
+
+@dataclass(frozen=True)
 class Stop(Command):
     """Write what there is as the result, and end."""
 
@@ -168,7 +179,9 @@ EVENTS: dict[str, type[Event]] = {
     kind.name: kind
     for kind in (Started, Progress, Warned, FileWritten, Evaluated, Paused, Resumed, Finished, Failed)
 }
-COMMANDS: dict[str, type[Command]] = {kind.name: kind for kind in (Pause, Resume, Save, Stop, Preview)}
+COMMANDS: dict[str, type[Command]] = {
+    kind.name: kind for kind in (Pause, Resume, Save, Snapshot, Stop, Preview)
+}
 
 
 def encode(message: Event | Command) -> str:
