@@ -1,6 +1,6 @@
 """Live preview: while a fit runs, its splats stand in the viewport and are renewed from the newest snapshot.
 
-Each round: the engine is asked for a snapshot, a thread reads it, and the main thread hands finished arrays to Blender.
+While the engine starts, the capture's points stand there as discs. Then, in rounds: the engine is asked for a snapshot, a thread reads it, and the main thread hands finished arrays to Blender.
 Rounds are spaced so that the fit loses at most ``ENGINE_SHARE`` of its time to them and Blender ``MAIN_SHARE``.
 
 What is shown is the run's own object, the one that ``workflow.import_run`` fills with the result. It is looked for by
@@ -19,9 +19,10 @@ import bpy
 from splat_engine.formats.errors import UserError
 
 from . import point_cloud, scene, workflow
+from .first_look import read_first_look
 from .running import Running
 from .session import Session, State
-from .snapshots import Reading, Snapshot
+from .snapshots import Reading, Snapshot, read_snapshot
 
 LEAST_INTERVAL_S = 2.0
 """Between two rounds; a person sees progress at that pace, and it is no flicker."""
@@ -59,6 +60,7 @@ class LivePreview:
         self._scene_name = scene_name
         self._clock = clock
         self._reading: Reading | None = None
+        self._has_begun = self._has_shown = self._is_round = False
         self._seen = session.report.snapshots
         self._asked_step: int | None = None
         self._asked_s = self._next_s = clock()
@@ -73,6 +75,8 @@ class LivePreview:
                 self._take(target)
         elif self.session.report.snapshots != self._seen:
             self._read()
+        elif not self._has_begun:
+            self._begin(target)
         elif self._is_due():
             self._ask()
 
@@ -91,15 +95,23 @@ class LivePreview:
             return now_s - self._asked_s >= _ANSWER_S
         return now_s >= self._next_s and self.session.report.step != self.shown_step
 
+    def _begin(self, target: Any) -> None:
+        """Asks for the first splats; while the engine starts, the capture's points are shown if nothing else is."""
+        self._has_begun, self._is_round = True, False
+        self._ask()
+        capture, most = self.session.capture_directory, _most()
+        is_starting = not self.session.report.steps
+        if capture is not None and is_starting and not workflow.results_of(target, self.session.run.root):
+            self._reading = Reading(lambda: read_first_look(capture, most))
+
     def _ask(self) -> None:
         if self.session.snapshot():
             self._asked_step, self._asked_s = self.session.report.step, self._clock()
 
     def _read(self) -> None:
-        self._seen = self.session.report.snapshots
-        most = None if point_cloud.has_native_splats() else ELLIPSOIDS_MAX
-        run = self.session.run
-        self._reading = Reading(run.splats if self._has_result() else run.snapshot, most)
+        self._seen, self._is_round = self.session.report.snapshots, True
+        path, most = self.session.run.splats if self._has_result() else self.session.run.snapshot, _most()
+        self._reading = Reading(lambda: read_snapshot(path, most))
 
     def _has_result(self) -> bool:
         """The engine takes no more commands then: it measures the result."""
@@ -115,8 +127,14 @@ class LivePreview:
             raise reading.error
         elif reading.snapshot is not None:
             since_s = self._clock()
-            show(target, self.session, reading.snapshot, is_first=self.shown_step < 0)
+            show(target, self.session, reading.snapshot, is_first=not self._has_shown)
+            self._has_shown = True
             self.cost_s = self._clock() - since_s
+        if self._is_round:
+            self._end_round()
+
+    def _end_round(self) -> None:
+        """Notes which step is shown, and when the next snapshot is to be asked for."""
         step, self._asked_step = self._asked_step, None
         self.shown_step = self.session.report.step if step is None else step
         engine_s = self.session.report.file_seconds.get("snapshot", 0.0)
@@ -167,6 +185,11 @@ def _provenance(origin: str, snapshot: Snapshot) -> scene.Provenance:
         version=said.get("version", ""),
         splats=snapshot.count,
     )
+
+
+def _most() -> int | None:
+    """Returns how many splats this Blender shows at most; None for all."""
+    return None if point_cloud.has_native_splats() else ELLIPSOIDS_MAX
 
 
 def _is_rendering() -> bool:

@@ -13,6 +13,7 @@ import enum
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from splat_engine.formats import events
@@ -123,6 +124,8 @@ class Session:
         self.state = State.IDLE
         self.report = Report()
         self.error: UserError | None = None
+        self.capture_directory: Path | None = None
+        """What is fitted to, where that is known: its points are shown before there are splats."""
         self._start_engine = start_engine
         self._capture = capture
         self._engine: Engine | None = None

@@ -6,17 +6,23 @@ numpy lets go of the interpreter while it copies, so Blender goes on drawing mea
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from splat_engine.formats.conventions import sh_count
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.splat_ply import read_splat_ply
 from splat_engine.formats.splats import Splats
 
 from . import encoding
 from .encoding import Float32
+
+NUMBERS_MAX = 24_000_000
+"""Blender's main thread takes so many in 100 ms at worst (bpy 5.3.0, two cores shared by five). More splats are shown
+with less of their directional colour: all of it up to 400 000, its first degree for a million."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,15 @@ def read_snapshot(path: Path, most: int | None = None) -> Snapshot:
     if not len(drawable):
         raise UserError(f"{path} holds nothing to draw.", "The fit may have diverged.")
     shown = drawable if most is None else most_visible(drawable, most)
+    degree = affordable_degree(len(shown))
+    if degree < shown.sh_degree:
+        shown = shown.with_sh_degree(degree)
     return Snapshot(encoding.attributes_of(shown), splats.metadata, len(splats))
+
+
+def affordable_degree(count: int) -> int:
+    """Returns the highest SH degree in which so many splats stay below ``NUMBERS_MAX``; 0 if none does."""
+    return max((k for k in range(1, 4) if count * (11 + 3 * sh_count(k)) <= NUMBERS_MAX), default=0)
 
 
 def most_visible(splats: Splats, most: int) -> Splats:
@@ -63,19 +77,20 @@ def most_visible(splats: Splats, most: int) -> Splats:
 
 
 class Reading:
-    """A snapshot that is being read in a thread.
+    """Something that is being read in a thread.
+
+    Args:
+        read: Reads it.
 
     Attributes:
         snapshot: What was read, once it is over.
         error: Why it could not be read.
     """
 
-    def __init__(self, path: Path, most: int | None = None) -> None:
+    def __init__(self, read: Callable[[], Snapshot]) -> None:
         self.snapshot: Snapshot | None = None
         self.error: BaseException | None = None
-        self._thread = threading.Thread(
-            target=self._read, args=(path, most), name="splatfit-snapshot", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, args=(read,), name="splatfit-snapshot", daemon=True)
         self._thread.start()
 
     @property
@@ -87,8 +102,8 @@ class Reading:
         """Waits for the end, at most so long."""
         self._thread.join(timeout_s)
 
-    def _read(self, path: Path, most: int | None) -> None:
+    def _run(self, read: Callable[[], Snapshot]) -> None:
         try:
-            self.snapshot = read_snapshot(path, most)
+            self.snapshot = read()
         except Exception as error:  # raised again where it is looked at
             self.error = error

@@ -92,6 +92,7 @@ def fit_session(request: FitRequest) -> Session:
     warnings: list[str] = []
     steps = None if request.use_capture else _capture_steps(request, warnings)
     session = Session(run, lambda: engine_process.EngineProcess(command, run), steps)
+    session.capture_directory = request.capture_directory
     session.report.warnings = warnings
     return session
 

@@ -13,6 +13,7 @@ import pytest
 from addon import ellipsoids, point_cloud, preview, registration, running, scene, workflow
 from addon.session import Session, State
 from splat_engine.formats import events
+from splat_engine.formats.point_ply import Points, write_point_ply
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.splat_ply import write_splat_ply
 from tests.addon.clouds import cloud
@@ -95,6 +96,33 @@ def test_splats_stand_in_the_scene_before_the_first_step(fit):
     made = scene.get_provenance(fit.object)
     assert (made.run, made.splats, made.formation) == (str(fit.run.root.resolve()), 101, "blender")
     assert (ellipsoids.modifier_of(fit.object) is None) == point_cloud.has_native_splats()
+
+
+def test_capture_is_seen_while_the_engine_starts(fit, tmp_path):
+    """Before the engine has said anything its capture's points stand there; the first snapshot takes their place."""
+    count = 40
+    normals = np.tile(np.float32([0, 0, 1]), (count, 1))
+    points = Points(np.random.default_rng(0).normal(size=(count, 3)).astype(np.float32), normals, normals)
+    write_point_ply(tmp_path / "capture" / "init.ply", points)
+    fit.session.capture_directory = tmp_path / "capture"
+    fit.live.tick()
+    fit.live._reading.wait()
+    fit.live.tick()
+    assert fit.shown() == count and fit.engine.asked == 1
+    first = fit.object
+    fit.go_on()
+    assert fit.shown() == 101 and fit.object == first
+
+
+def test_earlier_result_is_not_replaced_by_points(fit, tmp_path):
+    """Who fits anew sees the old splats until there are new ones."""
+    write_splat_ply(fit.run.splats, cloud(60))
+    workflow.import_run(bpy.context.scene, fit.run, 30.0)
+    fit.session.capture_directory = tmp_path / "capture"
+    fit.live.tick()
+    assert fit.live._reading is None and fit.shown() == 60
+    fit.go_on()
+    assert fit.shown() == 101
 
 
 def test_same_object_is_renewed_and_becomes_the_result(fit):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from addon import encoding
+from addon import encoding, snapshots
 from addon.snapshots import Reading, most_visible, read_snapshot
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.splat_ply import write_splat_ply
@@ -46,9 +46,20 @@ def test_most_visible_are_the_large_opaque_ones():
     assert len(most_visible(splats, 100)) == 100
 
 
+def test_huge_clouds_lose_directional_colour(tmp_path, monkeypatch):
+    """Beyond what Blender takes without a hitch the degree goes down; what is left is unchanged."""
+    assert [snapshots.affordable_degree(n) for n in (300_000, 500_000, 1_000_000, 2_000_000)] == [3, 2, 1, 0]
+    splats = cloud(50)
+    write_splat_ply(tmp_path / "snapshot.ply", splats)
+    monkeypatch.setattr(snapshots, "NUMBERS_MAX", 50 * 23)
+    read = read_snapshot(tmp_path / "snapshot.ply").attributes
+    assert "radiance:sh_2" in read and "radiance:sh_3" not in read
+    assert np.array_equal(read["radiance:sh_2"], splats.sh[:, 3])
+
+
 def test_reading_tells_its_mistake(tmp_path):
     """A file that is not there is told by the reading, and not on the thread."""
-    reading = Reading(tmp_path / "snapshot.ply")
+    reading = Reading(lambda: read_snapshot(tmp_path / "snapshot.ply"))
     reading.wait()
     assert reading.is_over and reading.snapshot is None
     with pytest.raises(UserError, match="no file"):
