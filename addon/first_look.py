@@ -92,4 +92,5 @@ def _turns_z_to(normals: NDArray[np.float32]) -> NDArray[np.float64]:
     quats = np.stack([1.0 + z, -y, x, np.zeros_like(z)], axis=1)
     upside_down = z < -1 + 1e-6
     quats[upside_down] = (0.0, 1.0, 0.0, 0.0)
-    return quats / np.linalg.norm(quats, axis=1, keepdims=True)
+    quats /= np.linalg.norm(quats, axis=1, keepdims=True)
+    return quats

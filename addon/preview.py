@@ -19,6 +19,7 @@ import bpy
 from splat_engine.formats.errors import UserError
 
 from . import point_cloud, scene, workflow
+from .engine_view import Requests
 from .first_look import read_first_look
 from .running import Running
 from .session import Session, State
@@ -198,11 +199,20 @@ def _is_rendering() -> bool:
 
 
 _live: LivePreview | None = None
+_requests: Requests | None = None
 
 
 def current() -> LivePreview | None:
     """Returns the preview of the last session that was followed."""
     return _live
+
+
+def requests_of(job: Running) -> Requests:
+    """Returns through what the engine of a session is asked for pictures."""
+    global _requests
+    if _requests is None or _requests.session is not job.session:
+        _requests = Requests(job.session)
+    return _requests
 
 
 def tick(job: Running) -> None:
@@ -211,9 +221,12 @@ def tick(job: Running) -> None:
     if _live is None or _live.session is not job.session:
         _live = LivePreview(job.session, job.scene_name)
     _live.tick()
+    target: Any = bpy.data.scenes.get(job.scene_name)
+    if target is not None and job.session.state in (State.FITTING, State.PAUSED):
+        requests_of(job).tick(follows=target.splatfit.follow_view)
 
 
 def forget() -> None:
     """Forgets the session that was followed; called when Splatfit is switched off."""
-    global _live
-    _live = None
+    global _live, _requests
+    _live = _requests = None

@@ -3,5 +3,6 @@
 * ``fitting``  capture and fit, pause, stop
 * ``files``    PLY in and out
 * ``engine``   is the engine's Python fit to be used?
+* ``viewing``  the engine's picture on request
 * ``words``    a person's mistake as a report, a failure of ours as a dialog
 """

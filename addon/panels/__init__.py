@@ -1,5 +1,5 @@
 """The tab Splatfit in the 3D viewport's sidebar, a module a panel."""
 
-from . import engine, files, main, settings
+from . import engine, files, main, preview, settings
 
-CLASSES = (*engine.CLASSES, *main.CLASSES, *files.CLASSES, *settings.CLASSES)
+CLASSES = (*engine.CLASSES, *main.CLASSES, *preview.CLASSES, *files.CLASSES, *settings.CLASSES)
