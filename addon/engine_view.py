@@ -200,7 +200,8 @@ def draw_splats(splats: Splats, camera: Camera, *, is_classic: bool) -> NDArray[
     )
     straight = drawn.image / np.maximum(drawn.alpha, _ALPHA_FLOOR)[..., None]
     picture = straight if is_classic else srgb_from_linear(straight)
-    return np.clip(np.dstack([picture, drawn.alpha]), 0, 1).astype(np.float32)
+    whole: NDArray[np.float32] = np.dstack([picture, drawn.alpha]).astype(np.float32)
+    return whole.clip(0, 1)
 
 
 def draw_object(object: Any, camera: Camera) -> Any:
