@@ -274,7 +274,7 @@ class EngineProcess:
         if isinstance(self.ending, events.Finished):
             return None if self.ending.reason in _RESULT_REASONS else _interrupted(self.ending.step)
         if self.ending is not None:
-            return UserError(self.ending.headline, self.ending.hint, self.ending.cause or None)
+            return self.ending.error()
         lines = _last_lines(self.run.log)
         hint = f"Its log is {self.run.log}."
         hint += f" The last lines:\n{lines}" if lines else " It is empty."

@@ -7,7 +7,7 @@ from typing import Any
 import bpy
 
 from . import engine_box, engine_jobs, headless, panels, preferences, preview, properties, running
-from .operators import engine, files, fitting, viewing, words
+from .operators import engine, files, fitting, recovering, viewing, words
 
 _registered: list[Any] = []
 _cli_handle: Any = None
@@ -19,7 +19,14 @@ def register() -> None:
     """Registers everything; what fails half-way leaves nothing behind."""
     global _cli_handle
     groups = properties.make_classes()
-    operators = (*fitting.CLASSES, *files.CLASSES, *engine.CLASSES, *viewing.CLASSES, *words.CLASSES)
+    operators = (
+        *fitting.CLASSES,
+        *files.CLASSES,
+        *engine.CLASSES,
+        *recovering.CLASSES,
+        *viewing.CLASSES,
+        *words.CLASSES,
+    )
     try:
         for item in (*groups, preferences.make_class(_draw_engine), *operators, *panels.CLASSES):
             bpy.utils.register_class(item)

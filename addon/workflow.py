@@ -20,6 +20,7 @@ from . import engine_process
 from .adviser import EngineAdviser
 from .capture.adaptive import adaptive_steps, unsuitable
 from .capture.capture import CaptureSteps, capture_steps
+from .capture.checks import scene_warnings
 from .scene import Added, Provenance, add_splats, get_provenance, is_splat_object, replace_splats
 from .session import Session
 
@@ -135,13 +136,14 @@ def _capture_steps(request: FitRequest, warnings: list[str]) -> Iterator[tuple[i
         item.hide_render = True
     if request.capture.adaptive and unsuitable(request.capture):
         warnings.append(unsuitable(request.capture))
+    warnings += scene_warnings(request.scene)  # what is missing is known before hours of rendering
     steps = _steps_of(request)
     try:
         while True:
             state = next(steps)
             yield state.done, state.total
     except StopIteration as ending:
-        warnings += ending.value.notes
+        warnings += [note for note in ending.value.notes if note not in warnings]
     finally:
         steps.close()
         for item in earlier:

@@ -279,20 +279,15 @@ def _follow(
             logger.error(
                 "%s", error, exc_info=error.cause if isinstance(error.cause, BaseException) else None
             )
-            reporter.emit(_failed(error))
+            reporter.emit(Failed.of(error))
             raise
         except Exception as error:
             logger.exception("failure")
-            reporter.emit(_failed(_failure(error, run.log)))
+            reporter.emit(Failed.of(_failure(error, run.log)))
             raise
     if reporter.style == "bar":
         report.say_table({"result": run.root, "reason": finished.reason, **finished.metrics})
     return EXIT_INTERRUPTED if finished.reason == "interrupted" else EXIT_OK
-
-
-def _failed(error: UserError) -> Failed:
-    words = error.as_dict()
-    return Failed(headline=words["headline"], hint=words["hint"], cause=words["cause"])
 
 
 def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:

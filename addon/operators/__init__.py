@@ -3,6 +3,7 @@
 * ``fitting``  capture and fit, pause, stop
 * ``files``    PLY in and out
 * ``engine``   is the engine's Python fit to be used?
+* ``recovering``  what a button does about an error
 * ``viewing``  the engine's picture on request
 * ``words``    a person's mistake as a report, a failure of ours as a dialog
 """

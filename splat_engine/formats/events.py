@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar, get_origin, get_type_hints
 
-from splat_engine.formats.errors import FormatError
+from splat_engine.formats.errors import FormatError, OutOfMemory, UserError
 from splat_engine.formats.files import parse_json
 
 
@@ -117,12 +117,29 @@ class Finished(Event):
 
 @dataclass(frozen=True)
 class Failed(Event):
-    """The last event of a run that could not go on."""
+    """The last event of a run that could not go on.
+
+    Where memory ran out, ``fewer_splats`` is how many splats to try next; else 0.
+    """
 
     name: ClassVar[str] = "failed"
     headline: str = ""
     hint: str = ""
     cause: str = ""
+    fewer_splats: int = 0
+
+    @classmethod
+    def of(cls, error: UserError) -> Failed:
+        """Returns the event that tells of an error."""
+        fewer = error.fewer_splats if isinstance(error, OutOfMemory) else 0
+        words = error.as_dict()
+        return cls(headline=words["headline"], hint=words["hint"], cause=words["cause"], fewer_splats=fewer)
+
+    def error(self) -> UserError:
+        """Returns the error that the event tells of."""
+        if self.fewer_splats:
+            return OutOfMemory(self.headline, self.hint, self.cause or None, fewer_splats=self.fewer_splats)
+        return UserError(self.headline, self.hint, self.cause or None)
 
 
 @dataclass(frozen=True)
