@@ -18,6 +18,7 @@ from splat_engine.formats.settings import (
     run_with_arguments,
 )
 
+from . import headless_engine
 from .version import version
 
 _CAPTURE_PREFIX = "capture"
@@ -39,6 +40,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for add in (_add_fit, _add_capture, _add_import, _add_export, _add_render):
         add(commands)
+    headless_engine.add_parsers(lambda name, help: _add(commands, name, help))
     return parser
 
 

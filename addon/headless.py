@@ -22,7 +22,7 @@ from splat_engine.formats.errors import UserError
 from splat_engine.formats.files import write_json
 from splat_engine.formats.splat_ply import write_splat_ply
 
-from . import blend_file, blender_render, command_line, engine_jobs, scene, workflow
+from . import blend_file, blender_render, command_line, engine_jobs, headless_engine, scene, workflow
 from .session import Session, State
 
 EXIT_OK, EXIT_USER, EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
@@ -184,6 +184,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "import": _import,
     "export": _export,
     "render": _render,
+    **headless_engine.COMMANDS,
 }
 
 
