@@ -6,8 +6,8 @@ from typing import Any
 
 import bpy
 
-from . import engine_box, engine_jobs, following, headless, panels, preferences, properties
-from .operators import editing, engine, files, fitting, runs, words
+from . import engine_box, engine_jobs, following, headless, panels, preferences, preview, properties
+from .operators import editing, engine, files, fitting, recovering, runs, viewing, words
 
 _registered: list[Any] = []
 _cli_handle: Any = None
@@ -25,6 +25,8 @@ def register() -> None:
         *files.CLASSES,
         *editing.CLASSES,
         *engine.CLASSES,
+        *recovering.CLASSES,
+        *viewing.CLASSES,
         *words.CLASSES,
     )
     try:
@@ -36,6 +38,7 @@ def register() -> None:
             menu.append(draw)
         _cli_handle = headless.register()
         following.register()
+        following.listeners.append(preview.tick)
     except BaseException:
         unregister()
         raise
@@ -45,6 +48,8 @@ def unregister() -> None:
     """Ends what is running and takes away what was registered."""
     global _cli_handle
     following.unregister()
+    following.listeners.clear()
+    preview.forget()
     engine_jobs.forget()
     if _cli_handle is not None:
         headless.unregister(_cli_handle)

@@ -6,7 +6,7 @@ from typing import Any
 
 import bpy
 
-from .. import running
+from .. import error_box, running
 from ..layouts import draw_text, line_characters
 from ..session import State
 from .sidebar import Sidebar, duration
@@ -61,12 +61,10 @@ def _draw_progress(layout: Any, job: running.Running) -> None:
 
 def _draw_ending(layout: Any, job: running.Running, width: int) -> None:
     session, report = job.session, job.session.report
-    box = layout.box()
     if session.error is not None:
-        box.alert = True
-        draw_text(box, session.error.headline, width, "ERROR")
-        draw_text(box, session.error.hint, width)
+        error_box.draw(layout, session.error, width)
         return
+    box = layout.box()
     if session.state is State.CANCELLED:
         box.label(text="Cancelled", icon="CANCEL")
         return
