@@ -6,11 +6,25 @@ from typing import Any
 
 import bpy
 
-from . import engine_box, engine_jobs, headless, panels, preferences, properties, running
-from .operators import engine, files, fitting, words
+from . import (
+    curve_picture,
+    engine_box,
+    engine_jobs,
+    headless,
+    panels,
+    preferences,
+    properties,
+    rig_overlay,
+    running,
+    target_size,
+    test_view,
+)
+from .operators import engine, files, fitting, presets, results, rigs, words
 
 _registered: list[Any] = []
 _cli_handle: Any = None
+_LISTENERS: tuple[Any, ...] = (target_size, rig_overlay, test_view, presets)
+"""What Blender is told of beside classes, each by a ``register`` and an ``unregister`` of its own."""
 _PREFERENCES_CHARACTERS = 90
 """Of a line in the preferences' window."""
 
@@ -19,7 +33,8 @@ def register() -> None:
     """Registers everything; what fails half-way leaves nothing behind."""
     global _cli_handle
     groups = properties.make_classes()
-    operators = (*fitting.CLASSES, *files.CLASSES, *engine.CLASSES, *words.CLASSES)
+    operators: tuple[Any, ...] = (*fitting.CLASSES, *files.CLASSES, *engine.CLASSES, *words.CLASSES)
+    operators += (*rigs.CLASSES, *results.CLASSES, *presets.CLASSES)
     try:
         for item in (*groups, preferences.make_class(_draw_engine), *operators, *panels.CLASSES):
             bpy.utils.register_class(item)
@@ -27,6 +42,8 @@ def register() -> None:
         bpy.types.Scene.splatfit = bpy.props.PointerProperty(type=groups[-1])  # type: ignore[attr-defined]
         for menu, draw in _menus():
             menu.append(draw)
+        for part in _LISTENERS:
+            part.register()
         _cli_handle = headless.register()
     except BaseException:
         unregister()
@@ -38,6 +55,9 @@ def unregister() -> None:
     global _cli_handle
     running.forget()
     engine_jobs.forget()
+    curve_picture.icon.free()
+    for part in _LISTENERS:
+        part.unregister()
     if _cli_handle is not None:
         headless.unregister(_cli_handle)
         _cli_handle = None

@@ -80,13 +80,13 @@ def face_cameras(
     Raises:
         UserError: There is no face, or all of them lie in the target's middle.
     """
-    chosen = np.unique(np.linspace(0, len(centers) - 1, min(count, len(centers))).round().astype(int))
+    even = np.unique(np.linspace(0, len(centers) - 1, min(count, len(centers))).round().astype(int))
     forward = {
         "outward": normals,
         "inward": -normals,
         "target": framing.sphere.center - centers,
     }[look]
-    chosen = [int(number) for number in chosen if np.linalg.norm(forward[number]) > 0]
+    chosen = [int(number) for number in even if np.linalg.norm(forward[number]) > 0]
     if not chosen:
         raise UserError("The camera mesh has no face to stand on.", "Choose a mesh with faces.")
     focal_px = (lens_mm or LENS_MM) / _SENSOR_MM * size_px

@@ -280,6 +280,13 @@ def _has_geometry(scene: bpy.types.Scene) -> bool:
     return any(obj.type not in INVISIBLE and not obj.hide_render for obj in scene.objects)
 
 
+def around_views(framing: Framing, settings: CaptureSettings) -> list[View]:
+    """Returns the views of a rig around a target, as if no camera were in the way of anything."""
+    cameras = _even_rig(framing, settings, settings.views)
+    order = spread_held_out(np.array([-camera.forward for camera in cameras]), settings.hold_out)
+    return list(mark_held_out([View(cameras[number]) for number in order], settings.hold_out))
+
+
 def _even_rig(framing: Framing, settings: CaptureSettings, count: int) -> list[Camera]:
     return rig_cameras(
         framing,
