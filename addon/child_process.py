@@ -99,7 +99,7 @@ class ChildProcess:
         if isinstance(self.ending, events.Finished):
             return self.error_of(self.ending)
         if self.ending is not None:
-            return UserError(self.ending.headline, self.ending.hint, self.ending.cause or None)
+            return self.ending.error()
         lines = _last_lines(self.log)
         hint = f"Its log is {self.log}."
         hint += f" The last lines:\n{lines}" if lines else " It is empty."

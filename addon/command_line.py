@@ -18,6 +18,7 @@ from splat_engine.formats.settings import (
     run_with_arguments,
 )
 
+from . import headless_engine
 from .engine_process import setting_options
 from .version import version
 
@@ -40,6 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for add in (_add_fit, _add_capture, _add_import, _add_export, _add_render):
         add(commands)
+    headless_engine.add_parsers(lambda name, help: _add(commands, name, help))
     return parser
 
 

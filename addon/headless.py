@@ -24,7 +24,7 @@ from splat_engine.formats.errors import UserError
 from splat_engine.formats.files import write_json
 from splat_engine.formats.splat_ply import write_splat_ply
 
-from . import blend_file, blender_render, command_line, engine_jobs, scene, workflow
+from . import blend_file, blender_render, command_line, engine_jobs, headless_engine, scene, workflow
 from .event_stream import EXIT_INTERRUPTED, EventStream
 from .session import Session, State
 
@@ -208,6 +208,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "import": _import,
     "export": _export,
     "render": _render,
+    **headless_engine.COMMANDS,
 }
 
 

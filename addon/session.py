@@ -13,6 +13,7 @@ import enum
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from splat_engine.formats import events
@@ -97,6 +98,8 @@ class Report:
         metrics: The engine's, at the end.
         device: Where the engine computes.
         snapshots: Number of snapshots written; a change means that there is something new to show.
+        previews: Number of pictures drawn by the engine.
+        file_seconds: How long the fit stood still for the last snapshot or picture, by its kind.
     """
 
     phase: str = ""
@@ -115,6 +118,8 @@ class Report:
     metrics: dict[str, Any] = field(default_factory=dict)
     device: str = ""
     snapshots: int = 0
+    previews: int = 0
+    file_seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -145,6 +150,8 @@ class Session:
         self.state = State.IDLE
         self.report = Report()
         self.error: UserError | None = None
+        self.capture_directory: Path | None = None
+        """What is fitted to, where that is known: its points are shown before there are splats."""
         self._start_engine = start_engine
         self._capture = capture
         self._engine: Engine | None = None
@@ -197,6 +204,14 @@ class Session:
     def save(self) -> bool:
         """Asks for a snapshot and a checkpoint now; False if nothing is being fitted."""
         return self.state in (State.FITTING, State.PAUSED) and self._send(events.Save())
+
+    def snapshot(self) -> bool:
+        """Asks for the splats as they are now; False if nothing is being fitted."""
+        return self.state in (State.FITTING, State.PAUSED) and self._send(events.Snapshot())
+
+    def preview(self, frame: dict[str, Any]) -> bool:
+        """Asks for a picture of a camera (the keys of a frame in transforms.json); False if nothing is being fitted."""
+        return self.state in (State.FITTING, State.PAUSED) and self._send(events.Preview(frame))
 
     def stop(self) -> bool:
         """Asks for the result as it stands now. While capturing there is none: the session is cancelled."""
@@ -286,6 +301,8 @@ class Session:
         elif isinstance(event, events.FileWritten):
             report.snapshots += event.kind in ("snapshot", "splats")
             report.phase = "Measuring the result" if event.kind == "splats" else report.phase
+            report.previews += event.kind == "preview"
+            report.file_seconds[event.kind] = event.seconds
         elif isinstance(event, events.Paused):
             self.state, report.phase = State.PAUSED, "Paused"
         elif isinstance(event, events.Resumed):

@@ -23,6 +23,7 @@ from . import background, engine_process
 from .adviser import EngineAdviser
 from .capture.adaptive import adaptive_steps, unsuitable
 from .capture.capture import CaptureSteps, capture_steps
+from .capture.checks import scene_warnings
 from .capture_process import CaptureJob
 from .scene import Added, Provenance, add_splats, get_provenance, is_splat_object, replace_splats
 from .session import CaptureStep, Session
@@ -103,6 +104,7 @@ def fit_session(request: FitRequest) -> Session:
     warnings: list[str] = []
     steps = None if request.use_capture else _capture_for(request, warnings)
     session = Session(run, lambda: engine_process.EngineProcess(command, run), steps)
+    session.capture_directory = request.capture_directory
     session.report.warnings = warnings
     return session
 
@@ -122,7 +124,9 @@ def resume_session(run: RunDirectory, capture: Path, engine_python: str = "") ->
     engine_process.check_python(python)
     refuse_busy(run)
     command = engine_process.train_command(python, capture.absolute(), run, None, resume=True)
-    return Session(run, lambda: engine_process.EngineProcess(command, run))
+    session = Session(run, lambda: engine_process.EngineProcess(command, run))
+    session.capture_directory = capture
+    return session
 
 
 def refuse_busy(run: RunDirectory) -> None:
@@ -193,13 +197,14 @@ def _capture_steps(request: FitRequest, warnings: list[str]) -> Iterator[Capture
         item.hide_render = True
     if request.capture.adaptive and unsuitable(request.capture):
         warnings.append(unsuitable(request.capture))
+    warnings += scene_warnings(request.scene)  # what is missing is known before hours of rendering
     steps = _steps_of(request)
     try:
         with _alone_in(request.capture_directory):
             made = yield from _told(steps)
         if request.source:
             write_capture(replace(made, info=replace(made.info, source=request.source)))
-        warnings += made.notes
+        warnings += [note for note in made.notes if note not in warnings]
     finally:
         steps.close()
         for item in earlier:
@@ -244,6 +249,12 @@ def remove_splats(object: Any) -> None:
         bpy.data.batch_remove([data])
 
 
+def result_name(run: Path) -> str:
+    """Returns the name of the object that a run's splats get."""
+    origin = run.resolve()
+    return f"Splats {origin.parent.name}/{origin.name}"
+
+
 def import_run(scene: bpy.types.Scene, run: RunDirectory, psnr_db: float | None = None) -> Added:
     """Brings a run's result into a scene; an object that the same run made before gets the new splats.
 
@@ -263,8 +274,7 @@ def import_run(scene: bpy.types.Scene, run: RunDirectory, psnr_db: float | None 
     if earlier:
         added = replace_splats(earlier[0], splats, provenance)
     else:
-        origin = run.root.resolve()
-        added = add_splats(splats, scene, f"Splats {origin.parent.name}/{origin.name}", provenance)
+        added = add_splats(splats, scene, result_name(run.root), provenance)
     return replace(added, notes=(*notes, *added.notes))
 
 

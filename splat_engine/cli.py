@@ -281,11 +281,11 @@ def _follow(
             logger.error(
                 "%s", error, exc_info=error.cause if isinstance(error.cause, BaseException) else None
             )
-            reporter.emit(_failed(error))
+            reporter.emit(Failed.of(error))
             raise
         except Exception as error:
             logger.exception("failure")
-            reporter.emit(_failed(_failure(error, run.log)))
+            reporter.emit(Failed.of(_failure(error, run.log)))
             raise
     if reporter.style == "bar":
         report.say_table({"result": run.root, "reason": finished.reason, **finished.metrics})
@@ -299,15 +299,10 @@ def _alone_in(run: RunDirectory, style: report.ProgressStyle) -> Iterator[None]:
         lock = Lock(run.lock, f"The run {run.root}")
     except UserError as error:
         with report.Reporter(style) as reporter:
-            reporter.emit(_failed(error))
+            reporter.emit(Failed.of(error))
         raise
     with lock:
         yield
-
-
-def _failed(error: UserError) -> Failed:
-    words = error.as_dict()
-    return Failed(headline=words["headline"], hint=words["hint"], cause=words["cause"])
 
 
 def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:

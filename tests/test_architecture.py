@@ -37,7 +37,20 @@ ALLOWED: dict[str, set[str]] = {
     f"{OPS}.reference": {"torch", FORMATS},
     FIT: {NUMPY, "torch", OPS, FORMATS, NATIVE, "OpenEXR", "PIL", "scipy"},
     "splat_engine.*": {NUMPY, "torch", FORMATS, NATIVE, OPS, FIT, "OpenEXR", "PIL", "scipy", "tqdm"},
-    "addon": {"bpy", "mathutils", "bpy_extras", "gpu", "bl_math", "idprop", NUMPY, FORMATS, NATIVE},
+    "addon": {
+        "bpy",
+        "mathutils",
+        "bpy_extras",
+        "gpu",
+        "gpu_extras",
+        "bl_ui",
+        "bl_operators",
+        "bl_math",
+        "idprop",
+        NUMPY,
+        FORMATS,
+        NATIVE,
+    },
 }
 # Modules of the add-on that must not know Blender: they are tested without it.
 WITHOUT_BPY = (

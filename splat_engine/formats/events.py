@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar, get_origin, get_type_hints
 
-from splat_engine.formats.errors import FormatError
+from splat_engine.formats.errors import FormatError, OutOfMemory, UserError
 from splat_engine.formats.files import parse_json
 
 
@@ -75,12 +75,16 @@ class Warned(Event):
 
 @dataclass(frozen=True)
 class FileWritten(Event):
-    """A file of the run was replaced; ``kind`` is snapshot, preview, checkpoint, splats or metrics."""
+    """A file of the run was replaced; ``kind`` is snapshot, preview, checkpoint, splats or metrics.
+
+    ``seconds`` is how long the fit stood still for it; 0 where nobody measured.
+    """
 
     name: ClassVar[str] = "file"
     kind: str = ""
     path: str = ""
     step: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -126,12 +130,29 @@ class Finished(Event):
 
 @dataclass(frozen=True)
 class Failed(Event):
-    """The last event of a run that could not go on."""
+    """The last event of a run that could not go on.
+
+    Where memory ran out, ``fewer_splats`` is how many splats to try next; else 0.
+    """
 
     name: ClassVar[str] = "failed"
     headline: str = ""
     hint: str = ""
     cause: str = ""
+    fewer_splats: int = 0
+
+    @classmethod
+    def of(cls, error: UserError) -> Failed:
+        """Returns the event that tells of an error."""
+        fewer = error.fewer_splats if isinstance(error, OutOfMemory) else 0
+        words = error.as_dict()
+        return cls(headline=words["headline"], hint=words["hint"], cause=words["cause"], fewer_splats=fewer)
+
+    def error(self) -> UserError:
+        """Returns the error that the event tells of."""
+        if self.fewer_splats:
+            return OutOfMemory(self.headline, self.hint, self.cause or None, fewer_splats=self.fewer_splats)
+        return UserError(self.headline, self.hint, self.cause or None)
 
 
 @dataclass(frozen=True)
@@ -160,6 +181,13 @@ class Save(Command):
     """Write checkpoint and snapshot now."""
 
     name: ClassVar[str] = "save"
+
+
+@dataclass(frozen=True)
+class Snapshot(Command):
+    """Write the splats as they are now, and nothing else: for those who watch."""
+
+    name: ClassVar[str] = "snapshot"
 
 
 @dataclass(frozen=True)
@@ -192,7 +220,9 @@ EVENTS: dict[str, type[Event]] = {
         Failed,
     )
 }
-COMMANDS: dict[str, type[Command]] = {kind.name: kind for kind in (Pause, Resume, Save, Stop, Preview)}
+COMMANDS: dict[str, type[Command]] = {
+    kind.name: kind for kind in (Pause, Resume, Save, Snapshot, Stop, Preview)
+}
 
 
 def encode(message: Event | Command) -> str:

@@ -47,8 +47,10 @@ def scenario(window):
     run = _FOLDER / "monkey.splatfit" / "run"
     yield from window.open_tab()
     yield from window.click("splatfit.fit(")
+    yield from window.picture("pressed")
     job = running.current()
-    assert job is not None and job.session.state is state.CAPTURING, "Fit has started nothing"
+    assert job is not None, "Fit has started nothing"
+    assert job.session.state is state.CAPTURING, f"{job.session.state}: {job.session.error}"
 
     bpy.ops.ed.undo_push(message="before")
     bpy.data.objects["Suzanne"].location.x = 3
