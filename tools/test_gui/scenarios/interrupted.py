@@ -47,9 +47,8 @@ def scenario(window):
     run = _FOLDER / "monkey.splatfit" / "run"
     yield from window.open_tab()
     yield from window.click("splatfit.fit(")
-    yield from window.picture("pressed")
+    yield from window.wait_until(running.current, "a fit")
     job = running.current()
-    assert job is not None, "Fit has started nothing"
     assert job.session.state is state.CAPTURING, f"{job.session.state}: {job.session.error}"
 
     bpy.ops.ed.undo_push(message="before")
@@ -79,10 +78,12 @@ def scenario(window):
     assert not _is_alive(engine), "the engine goes on without its file"
     assert (run / "checkpoint.pt").is_file() and running.current() is None
     _open("monkey.blend")
+    yield from window.settle(20)  # a sidebar that was never drawn has no tabs
     yield from window.open_tab()
     yield from window.picture("found-again")
 
     yield from window.click("splatfit.resume_run(")
+    yield from window.wait_until(running.is_busy, "the fit that goes on")
     job = running.current()
     yield from window.wait_until(
         lambda: job.session.report.step > 100 or job.session.state.is_over, "more steps"
@@ -96,6 +97,7 @@ def scenario(window):
 
     yield from window.settle(60)
     yield from window.click("splatfit.resume_run(")
+    yield from window.wait_until(running.is_busy, "the fit that goes on")
     job = running.current()
     yield from window.wait_until(
         lambda: job.session.report.step > 100 or job.session.state.is_over, "more steps"
