@@ -137,7 +137,7 @@ def save_copy(path: Path) -> None:
         raise write_failure(path.parent, error) from error
     remove_copy(path)  # or Blender would keep it as a backup
     try:
-        blend_file.save(path)
+        blend_file.save(path, compress=False)  # a person waits, and it is read once
     except BaseException:
         remove_copy(path)
         raise
