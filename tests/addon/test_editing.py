@@ -200,12 +200,22 @@ def test_select_and_separate_and_delete(splats):
     """The way an object leaves the fit: select it, make it an object of its own, or delete it."""
     bpy.ops.splatfit.select_by_source(object="Cube")
     bpy.ops.splatfit.separate_selected()
-    part = bpy.data.objects["Fit Part"]
+    part = bpy.data.objects["Cube Splats"]
     assert set(scene.read_splats(part).object_indices) == {1}
     assert set(scene.read_splats(splats).object_indices) == {0, 2}
     bpy.ops.splatfit.select_by_source(object=editing.UNKNOWN)
     bpy.ops.splatfit.delete_selected()
     assert set(scene.read_splats(splats).object_indices) == {2} and bpy.context.object == splats
+    points.select(splats, np.arange(len(splats.data.points)) < 5)
+    bpy.ops.splatfit.separate_selected()
+    assert "Fl\u00f6r Splats" in bpy.data.objects
+
+
+def test_a_part_of_several_objects_is_named_after_the_whole(splats):
+    """As is a part of splats that do not say what they show."""
+    points.select(splats, np.arange(COUNT) < 5)
+    bpy.ops.splatfit.separate_selected()
+    assert "Fit Part" in bpy.data.objects
 
 
 def test_apply_transform(splats):
