@@ -219,13 +219,17 @@ def test_a_part_of_several_objects_is_named_after_the_whole(splats):
 
 
 def test_apply_transform(splats):
-    """The splats stay where they are, and the object has no transform left."""
+    """Splats stay where they are, and no selected object has a transform left; a cube keeps its own."""
+    other = scene.add_splats(cloud(), bpy.context.scene).object
+    other.location.x = cube().location.x = 5
+    other.select_set(True)
     splats.location, splats.rotation_euler = (1, 2, 3), (0, 0, 1)
     bpy.context.view_layer.update()
     before = scene.read_splats(splats, world=True)
     bpy.ops.splatfit.apply_transform()
     bpy.context.view_layer.update()
-    assert tuple(splats.location) == (0, 0, 0)
+    assert tuple(splats.location) == tuple(other.location) == (0, 0, 0)
+    assert bpy.data.objects["Cube"].location.x == 5
     np.testing.assert_allclose(means(splats), before.means, atol=1e-5)
 
 

@@ -40,7 +40,7 @@ def scenario(window):
     yield from undo(window)
     assert count() == COUNT, count()
 
-    bpy.ops.splatfit.select_by_source("EXEC_DEFAULT", True, object="Upper")
+    bpy.ops.splatfit.select_by_source("EXEC_DEFAULT", True, object="Sphere")
     yield from window.key("TAB")
     yield from window.wait_until(lambda: bpy.context.mode == "EDIT_POINTCLOUD", "Edit Mode")
     yield from window.picture("object-selected")
@@ -86,5 +86,5 @@ def ball(splats_of):
         opacity_logits=np.log(opacities / (1 - opacities)),
         sh=((colors - 0.5) / 0.2820948)[:, None],
         object_indices=np.where(means[:, 2] > 0, 1, 2),
-        object_names=("Upper", "Lower"),
+        object_names=("Sphere", "Cube"),
     )
