@@ -206,6 +206,11 @@ def object_indices(object: Any) -> NDArray[np.int32]:
     return known[0]
 
 
+def has_selection(object: Any) -> bool:
+    """Tells whether Blender keeps a selection of an object's points; else all count as selected."""
+    return object is not None and object.type == "POINTCLOUD" and SELECTION in object.data.attributes
+
+
 def selected(object: Any) -> Mask:
     """Returns [N] which points are selected; all where Blender keeps no selection."""
     attribute = object.data.attributes.get(SELECTION)

@@ -292,11 +292,14 @@ def test_linked_splats_are_refused(splats, name, tmp_path):
 
 
 def test_panel_is_there_for_splats_alone(splats):
-    """With splats active it offers everything; Separate and Delete once something is selected."""
+    """With splats active it offers everything, and tells how many are selected."""
     panel = panels.editing.SPLATFIT_PT_edit
     assert panel.poll(bpy.context)
     offered = draw(panel).operators()
     assert sorted(offered) == sorted(f"splatfit.{name}" for name in EDITS)
+    points.select(splats, np.arange(COUNT) < 40)
+    layout = draw(panel)
+    assert "40 of 300 selected" in layout.texts() and "object.editmode_toggle" in layout.operators()
     activate(cube())
     assert not panel.poll(bpy.context)
 
