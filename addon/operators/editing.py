@@ -259,7 +259,13 @@ class SPLATFIT_OT_remove_floaters(_Choosing, bpy.types.Operator):
         if not self.with_objects:
             return measures.small_groups(splats.means, distance, self.group_min)
         bodies = surfaces.source_bodies(context, scene.object_names_of(object))
-        return ~surfaces.near_bodies(splats.means, bodies, distance)
+        near = surfaces.near_bodies(splats.means, bodies, distance)
+        if not near.any():
+            raise UserError(
+                "All splats are far from the objects that they were made from.",
+                "If one of the two was moved, move it back, or turn off Compare with Objects.",
+            )
+        return ~near
 
     def draw_settings(self, context: Any) -> None:
         """Draws what is compared."""

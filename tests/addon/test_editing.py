@@ -176,6 +176,16 @@ def test_floaters_without_the_originals():
     assert len(object.data.points) == 2000 - floaters
 
 
+def test_floaters_of_splats_that_were_moved_away():
+    """None is near the originals: that is not what floaters are, and the error says so."""
+    object, _ = room_with_floaters()
+    object.location.x = 50
+    bpy.context.view_layer.update()
+    with pytest.raises(RuntimeError, match="All splats are far from the objects"):
+        bpy.ops.splatfit.remove_floaters()
+    assert len(object.data.points) == 2000
+
+
 def test_select_by_object_and_extend(splats):
     """By name, the unknown ones too; one after the other adds up."""
     indices = np.arange(COUNT) % 3
