@@ -160,8 +160,8 @@ def quality_line(chosen: Any) -> str:
 
 
 def short_number(number: int) -> str:
-    """Returns a number as a person says it: 200 k, 1.5 M."""
+    """Returns a number as a person says it: 200k, 1.5M."""
     for size, letter in ((10**6, "M"), (10**3, "k")):
         if number >= size:
-            return f"{number / size:.3g} {letter}"
+            return f"{number / size:.3g}{letter}"
     return str(number)

@@ -132,7 +132,7 @@ def _draw() -> None:
     context: Any = bpy.context
     shader: Any = gpu.shader.from_builtin("POLYLINE_UNIFORM_COLOR")
     shader.uniform_float("viewportSize", gpu.state.viewport_get()[2:])
-    shader.uniform_float("lineWidth", _WIDTH_PX * context.preferences.system.pixelsize)
+    shader.uniform_float("lineWidth", _WIDTH_PX * context.preferences.system.pixel_size)
     gpu.state.blend_set("ALPHA")
     gpu.state.depth_test_set("LESS_EQUAL")
     try:

@@ -99,13 +99,13 @@ def _draw_cameras(layout: Any, scene: Any, width: int) -> None:
     row.operator(
         "splatfit.show_rig",
         text="Update Cameras" if on_show is not None and not is_current else "Show Cameras",
-        icon="HIDE_OFF" if on_show is not None else "HIDE_ON",
+        icon="CAMERA_DATA",
         depress=is_current,
     )
     row.operator("splatfit.test_view", text="Test View", icon="IMAGE_DATA")
     if on_show is not None:
         learned = on_show.views - on_show.held_out
-        draw_text(layout, f"{learned:,} views to learn from, {on_show.held_out:,} to judge by", width)
+        draw_text(layout, f"{learned:,} to learn from, {on_show.held_out:,} to judge", width)
         for note in on_show.notes:
             draw_text(layout, note, width, "INFO")
     if test_view.of(scene) is not None:

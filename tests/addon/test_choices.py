@@ -105,12 +105,12 @@ def test_numbers_as_a_person_says_them() -> None:
     assert [short_number(n) for n in (7, 999, 1000, 12345, 200000, 1500000)] == [
         "7",
         "999",
-        "1 k",
-        "12.3 k",
-        "200 k",
-        "1.5 M",
+        "1k",
+        "12.3k",
+        "200k",
+        "1.5M",
     ]
-    assert quality_line(chosen()) == "100 views, 2,000 steps, up to 200 k splats"
+    assert quality_line(chosen()) == "100 views, 2,000 steps, up to 200k splats"
 
 
 def size_of(item: Any = None) -> Any:

@@ -81,7 +81,7 @@ def test_main_panel_offers_the_fit():
         "splatfit.capture",
     ]
     assert drawn_properties(layout) == ["target_kind", "rig", "views", "lens_mm", "distance", "quality"]
-    assert "100 views, 2,000 steps, up to 200 k splats" in " ".join(layout.texts())
+    assert "100 views, 2,000 steps, up to 200k splats" in " ".join(layout.texts())
 
 
 def test_a_target_is_picked_not_typed():
@@ -156,7 +156,7 @@ def test_progress_is_shown(state, words, buttons):
     if state is State.CAPTURING:
         assert "About 1 min 15 s left" in texts and not pictures
     else:
-        assert {"21.5 dB", "rough", "12.3 k splats", "1 min 15 s left"} <= texts and len(pictures) == 1
+        assert {"21.5 dB", "rough", "12.3k splats", "1 min 15 s left"} <= texts and len(pictures) == 1
 
 
 def test_error_is_shown_in_words():

@@ -120,10 +120,13 @@ class Window:
                 found = found or bpy.context.window_manager.clipboard
         return str(found)
 
-    def buttons(self) -> Iterator[Any]:
-        """Yields, between rounds, (what the button is, x, y) down the sidebar; None where there is none new."""
+    def buttons(self, across: float = 0.5) -> Iterator[Any]:
+        """Yields, between rounds, (what the button is, x, y) down the sidebar; None where there is none new.
+
+        ``across`` says where in the sidebar's width, for buttons that stand side by side.
+        """
         region, last = self.sidebar, ""
-        x = region.x + region.width // 2 - 10
+        x = region.x + round(region.width * across) - 10
         for y in range(region.y + region.height - 4, region.y, -_ROW_PX):
             yield from ((None, 0, 0) for _ in self.move(x, y))
             found = self.under_mouse()
@@ -131,7 +134,7 @@ class Window:
                 yield found, x, y
             last = found
 
-    def click(self, wanted: str) -> Steps:
+    def click(self, wanted: str, across: float = 0.5) -> Steps:
         """Clicks the button whose operator or property has ``wanted`` in it, such as ``splatfit.fit(``.
 
         Raises:
@@ -139,7 +142,7 @@ class Window:
         """
         say(f"looking for {wanted}")
         self.seen = seen = []
-        for found, x, y in self.buttons():
+        for found, x, y in self.buttons(across):
             if found is None:
                 yield
                 continue
