@@ -108,6 +108,23 @@ def _group_class(name: str, settings: type) -> Any:
     return group
 
 
+def preview_properties() -> dict[str, Any]:
+    """Returns the properties of the preview, by name; they are no settings of the fit."""
+    return {
+        "live_preview": bpy.props.BoolProperty(
+            name="Live Preview",
+            description="Show the splats in the viewport while they are fitted",
+            default=True,
+        ),
+        "follow_view": bpy.props.BoolProperty(
+            name="Follow the View",
+            description="Have the engine draw the view anew every few seconds while it fits",
+            default=False,
+        ),
+        "preview_run": bpy.props.StringProperty(options={"HIDDEN"}),
+    }
+
+
 def make_classes() -> list[Any]:
     """Returns fresh classes to register: one a group, and last the one behind ``scene.splatfit``."""
     groups = {name: _group_class(name, settings) for name, settings in GROUPS.items()}
@@ -120,6 +137,11 @@ def make_classes() -> list[Any]:
     root.__annotations__["run_directory"] = bpy.props.StringProperty(
         name="Run Folder", description="Where the fit goes; empty: beside the .blend file", **folder
     )
+    root.__annotations__["render_in_place"] = bpy.props.BoolProperty(
+        name="Render in Place", description="Render the views in this Blender, which waits for them; off: a Blender in "
+        "the background renders a copy of the file, and you go on working", default=False
+    )  # fmt: skip
+    root.__annotations__ |= preview_properties()
     remembered = compare.make_class()
     root.__annotations__.update(choices.annotations(remembered))
     return [*groups.values(), remembered, root]

@@ -10,16 +10,29 @@ from . import (
     curve_picture,
     engine_box,
     engine_jobs,
+    following,
     headless,
     panels,
     preferences,
+    preview,
     properties,
     rig_overlay,
-    running,
     target_size,
     test_view,
 )
-from .operators import engine, files, fitting, presets, results, rigs, words
+from .operators import (
+    editing,
+    engine,
+    files,
+    fitting,
+    presets,
+    recovering,
+    results,
+    rigs,
+    runs,
+    viewing,
+    words,
+)
 
 _registered: list[Any] = []
 _cli_handle: Any = None
@@ -33,8 +46,9 @@ def register() -> None:
     """Registers everything; what fails half-way leaves nothing behind."""
     global _cli_handle
     groups = properties.make_classes()
-    operators: tuple[Any, ...] = (*fitting.CLASSES, *files.CLASSES, *engine.CLASSES, *words.CLASSES)
-    operators += (*rigs.CLASSES, *results.CLASSES, *presets.CLASSES)
+    operators: tuple[Any, ...] = (*fitting.CLASSES, *runs.CLASSES, *files.CLASSES, *editing.CLASSES)
+    operators += (*rigs.CLASSES, *results.CLASSES, *presets.CLASSES, *viewing.CLASSES)
+    operators += (*engine.CLASSES, *recovering.CLASSES, *words.CLASSES)
     try:
         for item in (*groups, preferences.make_class(_draw_engine), *operators, *panels.CLASSES):
             bpy.utils.register_class(item)
@@ -45,6 +59,8 @@ def register() -> None:
         for part in _LISTENERS:
             part.register()
         _cli_handle = headless.register()
+        following.register()
+        following.listeners.append(preview.tick)
     except BaseException:
         unregister()
         raise
@@ -53,7 +69,9 @@ def register() -> None:
 def unregister() -> None:
     """Ends what is running and takes away what was registered."""
     global _cli_handle
-    running.forget()
+    following.unregister()
+    following.listeners.clear()
+    preview.forget()
     engine_jobs.forget()
     curve_picture.icon.free()
     for part in _LISTENERS:

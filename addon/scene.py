@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from splat_engine.formats.splats import Splats
 from . import ellipsoids, encoding, point_cloud, transforms
 
 _PROPERTY_PREFIX = "splatfit_"
+_OBJECT_NAMES = _PROPERTY_PREFIX + "object_names"
 _NO_NATIVE_SPLATS = (
     "This Blender draws no splats itself (5.3 and later do): they are shown as ellipsoids of their constant "
     "colour. For Cycles, raise Render > Light Paths > Max Bounces > Transparent to 128 or more."
@@ -82,7 +83,7 @@ def add_splats(
         UserError: No splat is left that could be drawn.
     """
     drawable, notes = _drawable(splats)
-    object = point_cloud.new_object(name, encoding.attributes_of(drawable))
+    object = new_splat_object(name, encoding.attributes_of(drawable))
     scene.collection.objects.link(object)
     return _finished(object, splats, drawable, provenance, notes)
 
@@ -95,13 +96,13 @@ def _finished(
     if far:
         notes.append(_far_note(far))
     if not point_cloud.has_native_splats():
-        ellipsoids.show(object)
         notes.append(_NO_NATIVE_SPLATS)
     formation = (provenance.formation if provenance else "") or splats.metadata.get("formation", "")
     if formation == "classic":
         notes.append(_CLASSIC)
     if provenance is not None:
         set_provenance(object, provenance)
+    _set_object_names(object, drawable)
     return Added(object, len(drawable), len(splats) - len(drawable), tuple(notes))
 
 
@@ -116,17 +117,44 @@ def replace_splats(object: Any, splats: Splats, provenance: Provenance | None = 
     Raises:
         UserError: The object is no local point cloud, or no splat is left that could be drawn.
     """
-    if object.type != "POINTCLOUD" or object.data.library is not None:
+    if not is_own_point_cloud(object):
         raise UserError(
             f"{object.name!r} is not a point cloud of this file.", "Select a splat object of this file."
         )
     drawable, notes = _drawable(splats)
-    attributes = encoding.attributes_of(drawable)
+    refill(object, encoding.attributes_of(drawable))
+    return _finished(object, splats, drawable, provenance, notes)
+
+
+def new_splat_object(name: str, attributes: Mapping[str, encoding.Float32]) -> Any:
+    """Returns a new object that shows splats as this Blender can; it is linked to no scene.
+
+    Args:
+        name: Of the object and its data.
+        attributes: By name, as ``encoding.attributes_of`` gives them.
+    """
+    object = point_cloud.new_object(name, attributes)
+    if not point_cloud.has_native_splats():
+        ellipsoids.show(object)
+    return object
+
+
+def refill(object: Any, attributes: Mapping[str, encoding.Float32]) -> None:
+    """Gives an object other splats; its transform, materials, modifiers and provenance stay.
+
+    Args:
+        object: A point cloud of this file, in object mode.
+        attributes: By name, as ``encoding.attributes_of`` gives them.
+    """
     if point_cloud.can_resize():
         point_cloud.fill(object.data, attributes)
     else:
         _swap_data(object, attributes)
-    return _finished(object, splats, drawable, provenance, notes)
+
+
+def is_own_point_cloud(object: Any) -> bool:
+    """Tells whether an object is a point cloud whose data this file holds, and may change."""
+    return object.type == "POINTCLOUD" and object.data.library is None
 
 
 def read_splats(
@@ -150,7 +178,7 @@ def read_splats(
         UserError: The object holds no splats.
     """
     with _data_of(object, depsgraph) as (data, matrix):
-        splats = encoding.splats_of(point_cloud.read(data, object.name))
+        splats = encoding.splats_of(point_cloud.read(data, object.name), object_names_of(object))
     splats.metadata = {k: str(v) for k, v in _provenance_values(object).items() if v != ""}
     return transforms.transform(splats, np.array(matrix)) if world else splats
 
@@ -171,6 +199,20 @@ def set_provenance(object: Any, provenance: Provenance) -> None:
             object[key] = value
         elif key in object:
             del object[key]
+
+
+def object_names_of(object: Any) -> tuple[str, ...] | None:
+    """Returns the names behind the attribute object_index: i is name i - 1. None: the object has none."""
+    names = object.get(_OBJECT_NAMES)
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return tuple(names) if is_list else None
+
+
+def _set_object_names(object: Any, splats: Splats) -> None:
+    if splats.object_names:
+        object[_OBJECT_NAMES] = list(splats.object_names)
+    elif _OBJECT_NAMES in object:
+        del object[_OBJECT_NAMES]
 
 
 def get_provenance(object: bpy.types.Object) -> Provenance:
@@ -207,7 +249,7 @@ def _far_note(far: int) -> str:
     )
 
 
-def _swap_data(object: bpy.types.Object, attributes: dict[str, encoding.Float32]) -> None:
+def _swap_data(object: bpy.types.Object, attributes: Mapping[str, encoding.Float32]) -> None:
     """Gives the object new data with the old one's name and materials; the new data's own object goes."""
     old: Any = object.data
     made = point_cloud.new_object(old.name, attributes)

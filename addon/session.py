@@ -13,6 +13,7 @@ import enum
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from splat_engine.formats import events
@@ -59,6 +60,9 @@ class Engine(Protocol):
     def close(self) -> None:
         """Ends it, saved."""
 
+    def kill(self) -> None:
+        """Ends it at once."""
+
 
 class CaptureStep(NamedTuple):
     """How far a capture is; the first two alone will do.
@@ -94,6 +98,8 @@ class Report:
         metrics: The engine's, at the end.
         device: Where the engine computes.
         snapshots: Number of snapshots written; a change means that there is something new to show.
+        previews: Number of pictures drawn by the engine.
+        file_seconds: How long the fit stood still for the last snapshot or picture, by its kind.
     """
 
     phase: str = ""
@@ -112,6 +118,8 @@ class Report:
     metrics: dict[str, Any] = field(default_factory=dict)
     device: str = ""
     snapshots: int = 0
+    previews: int = 0
+    file_seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -142,6 +150,8 @@ class Session:
         self.state = State.IDLE
         self.report = Report()
         self.error: UserError | None = None
+        self.capture_directory: Path | None = None
+        """What is fitted to, where that is known: its points are shown before there are splats."""
         self._start_engine = start_engine
         self._capture = capture
         self._engine: Engine | None = None
@@ -176,7 +186,7 @@ class Session:
             elif self.state in (State.FITTING, State.PAUSED):
                 self._poll_engine(wait_s)
         except UserError as error:
-            self._fail(error)
+            self.fail(error)
         except BaseException:
             # A mistake of ours: leave nothing running, and let the caller report it.
             self.cancel()
@@ -195,6 +205,14 @@ class Session:
         """Asks for a snapshot and a checkpoint now; False if nothing is being fitted."""
         return self.state in (State.FITTING, State.PAUSED) and self._send(events.Save())
 
+    def snapshot(self) -> bool:
+        """Asks for the splats as they are now; False if nothing is being fitted."""
+        return self.state in (State.FITTING, State.PAUSED) and self._send(events.Snapshot())
+
+    def preview(self, frame: dict[str, Any]) -> bool:
+        """Asks for a picture of a camera (the keys of a frame in transforms.json); False if nothing is being fitted."""
+        return self.state in (State.FITTING, State.PAUSED) and self._send(events.Preview(frame))
+
     def stop(self) -> bool:
         """Asks for the result as it stands now. While capturing there is none: the session is cancelled."""
         if self.state in (State.FITTING, State.PAUSED):
@@ -208,6 +226,19 @@ class Session:
         if self.state.is_over:
             return
         self.state = State.CANCELLED
+        self._release()
+
+    def discard(self) -> None:
+        """Ends everything at once; nothing is saved, for nothing of it is wanted."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.kill()
+        self.cancel()
+
+    def fail(self, error: UserError) -> None:
+        """Ends everything for a reason that lies outside: the result cannot be used, for example."""
+        self.error = error
+        self.state = State.FAILED
         self._release()
 
     def _send(self, command: events.Command) -> bool:
@@ -247,6 +278,7 @@ class Session:
         if error is not None:
             raise error
         self.report.seconds["fit"] = self._clock() - self._since_s
+        self.report.seconds_left = 0.0
         self.state = State.FINISHED
         self._release()
 
@@ -267,17 +299,14 @@ class Session:
         elif isinstance(event, events.FileWritten):
             report.snapshots += event.kind in ("snapshot", "splats")
             report.phase = "Measuring the result" if event.kind == "splats" else report.phase
+            report.previews += event.kind == "preview"
+            report.file_seconds[event.kind] = event.seconds
         elif isinstance(event, events.Paused):
             self.state, report.phase = State.PAUSED, "Paused"
         elif isinstance(event, events.Resumed):
             self.state, report.phase = State.FITTING, "Fitting"
         elif isinstance(event, events.Finished):
             report.step, report.splats, report.metrics = event.step, event.splats, event.metrics
-
-    def _fail(self, error: UserError) -> None:
-        self.error = error
-        self.state = State.FAILED
-        self._release()
 
     def _release(self) -> None:
         """Closes the capture, which puts the user's scene back, and the engine."""

@@ -53,9 +53,26 @@ ALLOWED: dict[str, set[str]] = {
     },
 }
 # Modules of the add-on that must not know Blender: they are tested without it.
-WITHOUT_BPY = ("addon.session", "addon.curve", "addon.engine_process", "addon.engine_setup", "addon.adviser")
+WITHOUT_BPY = (
+    "addon.session",
+    "addon.curve",
+    "addon.child_process",
+    "addon.engine_process",
+    "addon.engine_setup",
+    "addon.adviser",
+    "addon.earlier_runs",
+    "addon.run_follower",
+    "addon.running",
+)
 # Who may write to stdout: the commands. Everyone else logs, or returns.
-PRINTERS = ("splat_engine.cli", "splat_engine.report", "addon.headless", "addon.__main__", "tools")
+PRINTERS = (
+    "splat_engine.cli",
+    "splat_engine.report",
+    "addon.headless",
+    "addon.event_stream",
+    "addon.__main__",
+    "tools",
+)
 # Calls that are work: none of them may happen while a module is imported.
 WORK = {
     "print",

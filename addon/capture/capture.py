@@ -32,7 +32,7 @@ from splat_engine.formats.point_ply import write_point_ply
 from splat_engine.formats.settings import CaptureSettings
 
 from .cameras import image_frame
-from .checks import reads_object_index, scene_warnings
+from .checks import can_denoise, reads_object_index, scene_warnings
 from .fingerprint import scene_fingerprint
 from .pictures import write_picture
 from .plan import Plan, SceneFacts, make_plan
@@ -143,6 +143,8 @@ def capture_steps(
     options, lent = _options(scene, settings)
     if not lent:
         warnings.append("A material or driver reads object indices, so the views have no object index pass.")
+    if (settings.denoise or settings.test_denoise) and not can_denoise():
+        warnings.append("This Blender has no denoiser: the views stay noisy. Take 64 samples or more.")
     with Stage(scene, view_layer, options) as stage:
         yield CaptureProgress(0, 0, "Looking at the scene")
         plan = make_plan(stage, settings, facts, extra_cameras, held_out_cameras)

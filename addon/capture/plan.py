@@ -21,6 +21,7 @@ from .faces import camera_mesh, face_cameras, faces_of
 from .inside import inside_cameras
 from .render import Stage
 from .rigs import Framing, frame_target, rig_cameras, spread_held_out
+from .seeing import unseeing_notes
 from .sources import GivenCameras, parse_frames, scene_views
 from .survey import survey
 from .useful import Rays, Verdict, caster, judge_views, useful_cameras
@@ -97,6 +98,8 @@ def make_plan(
         framing = _framing(bodies, stage.scene, chosen=chosen) if len(bodies.points) else None
         views = [View(_resized(camera, settings), frame=frame) for camera, frame in scene_own.views]
         notes = scene_own.notes + _motion_notes(scene_own.motion)
+        if framing is not None and not scene_own.motion:
+            notes += unseeing_notes([camera for camera, _ in scene_own.views], bodies)
         if framing is None:
             notes.append("Nothing in the scene has a surface that renders.")
     views = list(mark_held_out(views, settings.hold_out))

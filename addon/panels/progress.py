@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import curve_picture, running
+from .. import curve_picture, error_box, running
 from ..choices import short_number
 from ..compare import closeness
 from ..layouts import draw_text, duration
@@ -75,12 +75,10 @@ def draw_ending(layout: Any, job: running.Running, width: int) -> None:
         width: Characters of a line.
     """
     session, report = job.session, job.session.report
-    box = layout.box()
     if session.error is not None:
-        box.alert = True
-        draw_text(box, session.error.headline, width, "ERROR")
-        draw_text(box, session.error.hint, width)
+        error_box.draw(layout, session.error, width)
         return
+    box = layout.box()
     if session.state is State.CANCELLED:
         box.label(text="Stopped", icon="CANCEL")
         return

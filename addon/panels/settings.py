@@ -40,8 +40,7 @@ class SPLATFIT_PT_advanced(Sidebar, bpy.types.Panel):
         column.use_property_split, column.use_property_decorate = True, False
         column.prop(context.scene.splatfit, "capture_directory")
         column.prop(context.scene.splatfit, "run_directory")
-        if "render_in_place" in context.scene.splatfit.bl_rna.properties:
-            column.prop(context.scene.splatfit, "render_in_place")
+        column.prop(context.scene.splatfit, "render_in_place")
 
 
 class _SettingsPanel(Sidebar):

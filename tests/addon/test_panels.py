@@ -12,30 +12,20 @@ import bpy
 import pytest
 
 from addon import panels, properties, registration, running, scene, target_size
+from addon.operators import words
 from addon.session import Session, State
-from splat_engine.formats.errors import UserError
+from splat_engine.formats import events
+from splat_engine.formats.errors import OutOfMemory, UserError
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import PLACED_RIGS, CaptureSettings, declarations
 from tests.addon.clouds import cloud
 from tests.addon.fake_layout import FakeLayout, attributes_of, draw
 
 
-class SPLATFIT_OT_discard(bpy.types.Operator):
-    """Stands in for the operator, where the add-on has none."""
-
-    bl_idname = "splatfit.discard"
-    bl_label = "Discard"
-
-
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
     registration.register()
-    stands_in = not hasattr(bpy.types, "SPLATFIT_OT_discard")
-    if stands_in:
-        bpy.utils.register_class(SPLATFIT_OT_discard)
     yield
-    if stands_in:
-        bpy.utils.unregister_class(SPLATFIT_OT_discard)
     registration.unregister()
 
 
@@ -169,6 +159,36 @@ def test_error_is_shown_in_words():
     text = " ".join(layout.texts())
     assert "has no torch and so it can do nothing at all. Install it." in text
     assert "splatfit.fit" in layout.operators()
+
+
+def test_memory_error_offers_fewer_splats():
+    """Where memory ran out the panel speaks of its own settings, and a button lowers them to what fits."""
+    failed = job(State.FAILED)
+    hint = "Fit with fewer splats (--max-splats 30000), or with smaller views. --resume goes on from step 7."
+    event = events.Failed.of(OutOfMemory("There is not enough memory on cuda:0.", hint, fewer_splats=30000))
+    failed.session.error = events.decode_event(events.encode(event)).error()
+    layout = draw(panels.main.SPLATFIT_PT_main)
+    text = " ".join(layout.texts())
+    assert "(Most Splats 30000)" in text and "Resume goes on from step 7." in text and "--" not in text
+    assert "Lower to 30,000 Splats" in text
+    assert bpy.ops.splatfit.lower_budget(most=30000) == {"FINISHED"}
+    chosen = bpy.context.scene.splatfit
+    assert chosen.fit.max_splats == chosen.start.start_splats == 30000
+    bpy.ops.splatfit.lower_budget(most=40000)
+    assert chosen.fit.max_splats == 30000
+
+
+def test_details_of_an_error():
+    """The button opens what stands behind the error: versions, headline, cause, with folders masked; without one it is off."""
+    assert not bpy.ops.splatfit.error_details.poll()
+    failed = job(State.FAILED)
+    cause = "File /home/anna/secret film/run/engine.log, line 3"
+    failed.session.error = UserError("The engine died.", "See /home/anna/secret film/run/engine.log.", cause)
+    assert "splatfit.error_details" in draw(panels.main.SPLATFIT_PT_main).operators()
+    assert bpy.ops.splatfit.error_details.poll()
+    text = words.error_report(failed.session.error)
+    assert "Blender" in text and "The engine died." in text and ".../engine.log, line 3" in text
+    assert "anna" not in text and "secret" not in text
 
 
 def test_result_is_shown():

@@ -22,7 +22,7 @@ class ScriptedEngine:
     def __init__(self, script: list[list[events.Event]], error: UserError | None = None) -> None:
         self.script, self.failure = list(script), error
         self.told: list[events.Command] = []
-        self.closed = 0
+        self.closed = self.killed = 0
 
     def is_running(self) -> bool:
         return bool(self.script)
@@ -39,6 +39,9 @@ class ScriptedEngine:
 
     def close(self) -> None:
         self.closed += 1
+
+    def kill(self) -> None:
+        self.killed += 1
 
 
 class Views:
@@ -154,6 +157,16 @@ def test_cancel_while_fitting_ends_the_engine(run):
     session.poll(), session.poll()
     session.cancel(), session.cancel()
     assert session.state is State.CANCELLED and engine.closed == 1
+
+
+def test_discard_kills_the_engine(run):
+    """What is thrown away need not be saved first."""
+    engine = ScriptedEngine([[events.Started()], []])
+    session = Session(run, lambda: engine)
+    session.start()
+    session.poll(), session.poll()
+    session.discard()
+    assert session.state is State.CANCELLED and (engine.killed, engine.closed) == (1, 0)
 
 
 @pytest.mark.parametrize("part", ["capture", "start", "engine"])

@@ -75,18 +75,18 @@ def scenario(window):
 
     chosen.quality = "draft"
     chosen.capture.resolution = 128
-    yield from window.click("splatfit.show_rig(", across=0.3)
+    yield from window.click("splatfit.show_rig(")
     assert overlay.shown(bpy.context.scene) is not None
     yield from window.settle(10)
     yield from window.picture("cameras")
     chosen.capture.rig = "ring"
     yield from window.settle(10)
     yield from window.picture("ring-at-once")
-    yield from window.click("splatfit.test_view(", across=0.7)
+    yield from window.click("splatfit.test_view(")
     yield from window.settle(20)
     yield from window.picture("test-view")
 
-    yield from window.click("splatfit.show_rig(", across=0.3)
+    yield from window.click("splatfit.show_rig(")
     assert overlay.shown(bpy.context.scene) is None
     chosen.quality = "custom"
     chosen.target_kind, chosen.target_object = "OBJECT", bpy.data.objects["Suzanne"]
