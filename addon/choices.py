@@ -67,6 +67,7 @@ def annotations(remembered: Any) -> dict[str, Any]:
             description="Once the splats are there, hide what they were made from, in the viewport and in renders",
             default=False,
         ),
+        "originals_hidden": bpy.props.BoolProperty(options={"HIDDEN"}),
         "compared": bpy.props.EnumProperty(
             name="Compared",
             items=[(name, name.title(), "") for name in ("OFF", "SPLATS", "ORIGINALS")],
