@@ -116,7 +116,7 @@ def from_dict(cls: type[S], values: Any, *, where: str = "settings") -> S:
         raise UserError(
             f"{where} must be a table of settings, got {type(values).__name__}.", "Write names and values."
         )
-    hints = _hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]
     items: dict[str, Field[Any]] = {item.name: item for item in fields(cls)}  # type: ignore[arg-type]
     unknown = [name for name in values if name not in items]
     if unknown:
