@@ -12,7 +12,7 @@ from ..session import State
 
 
 class SPLATFIT_OT_compare(bpy.types.Operator):
-    """Show the splats or what they were made from, in turn, by the eye icons; and all as it was before."""
+    """Show the splats or what they were made from, in turn, by the eye icons; and all as it was before"""
 
     bl_idname = "splatfit.compare"
     bl_label = "Compare"
@@ -66,7 +66,7 @@ class SPLATFIT_OT_show_originals(bpy.types.Operator):
 
 
 class SPLATFIT_OT_save(bpy.types.Operator):
-    """Have the fit saved now: a checkpoint to go on from, and the splats as they are."""
+    """Have the fit saved now: a checkpoint to go on from, and the splats as they are"""
 
     bl_idname = "splatfit.save"
     bl_label = "Save"

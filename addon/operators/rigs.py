@@ -28,7 +28,7 @@ def _is_free(operator: Any, context: Any) -> bool:
 
 
 class SPLATFIT_OT_show_rig(bpy.types.Operator):
-    """Show in the viewport where the cameras will stand, and what they frame; nothing is rendered."""
+    """Show in the viewport where the cameras will stand, and what they frame; nothing is rendered"""
 
     bl_idname = "splatfit.show_rig"
     bl_label = "Show Cameras"
@@ -56,7 +56,7 @@ class SPLATFIT_OT_show_rig(bpy.types.Operator):
 
 
 class SPLATFIT_OT_test_view(bpy.types.Operator):
-    """Render one view as the capture would, to see how it looks and to tell how long all of them take."""
+    """Render one view as the capture would, to see how it looks and to tell how long all of them take"""
 
     bl_idname = "splatfit.test_view"
     bl_label = "Test View"

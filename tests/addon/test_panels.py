@@ -303,3 +303,21 @@ def test_lines_follow_the_sidebars_width(width_px, scale, longest):
     )
     lines = [line for line in draw(panels.main.SPLATFIT_PT_main, context).texts() if line.startswith("word")]
     assert longest - 6 <= max(map(len, lines)) <= longest and sum(line.count("word") for line in lines) == 60
+
+
+def test_no_tooltip_ends_with_a_full_stop():
+    """Blender adds one of its own."""
+    for name in (
+        "fit",
+        "capture",
+        "show_rig",
+        "test_view",
+        "compare",
+        "show_originals",
+        "save",
+        "add_preset",
+    ):
+        text = getattr(bpy.ops.splatfit, name).get_rna_type().description
+        assert text and not text.endswith("."), name
+    for item in bpy.context.scene.splatfit.bl_rna.properties:
+        assert not item.description.endswith("."), item.identifier
