@@ -15,7 +15,7 @@ from bpy.app.handlers import persistent
 
 from splat_engine.formats.errors import UserError
 
-from . import running, workflow
+from . import results, running, workflow
 from .running import Running
 from .session import State
 
@@ -80,7 +80,7 @@ def bring_home(job: Running) -> None:
             "Import it from Earlier Runs where you want it.",
         )
     added = workflow.import_run(target, job.session.run, job.session.report.test_psnr_db)
-    job.result_name, job.notes = added.object.name, list(added.notes)
+    job.result_name, job.notes = added.object.name, [*added.notes, *results.after_fit(target, added.object)]
     push_undo(_UNDO_NAME)
 
 

@@ -10,7 +10,7 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import earlier_runs, engine_jobs, following, properties, running, workflow
+from .. import earlier_runs, engine_jobs, following, properties, results, running, workflow
 from ..session import Session, State
 from .words import in_words
 
@@ -175,9 +175,10 @@ class SPLATFIT_OT_fit(Starts, bpy.types.Operator):
 
     def make_session(self, context: Any) -> Session:
         """Returns a session that captures and fits."""
-        return workflow.fit_session(
-            request_of(context, resume=self.resume, use_capture=self.use_capture or self.resume)
-        )
+        request = request_of(context, resume=self.resume, use_capture=self.use_capture or self.resume)
+        session = workflow.fit_session(request)
+        results.before_fit(context.scene, request.run_directory, resume=self.resume)
+        return session
 
     def renders_here(self, context: Any) -> bool:
         """As the scene says, if views are rendered at all."""
