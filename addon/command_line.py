@@ -69,6 +69,8 @@ def _add_settings(parser: Any, *, fit: bool) -> None:
     add_arguments(parser, CaptureSettings, prefix="capture", bare=bare)
     if fit:
         add_run_arguments(parser)
+    else:
+        add_arguments(parser, FitSettings, only={"preset"})  # how many views, and of how many samples
 
 
 def _add_fit(commands: Any) -> None:

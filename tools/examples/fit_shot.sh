@@ -9,7 +9,7 @@
 set -eu
 
 shot=$1 folder=$2 part=$3
-: "${BLENDER:=blender}" "${CAPTURE_SETTINGS:=--preset standard}" "${FIT_SETTINGS:=--preset standard}" "${LEAST_DB:=25}"
+: "${BLENDER:=blender}" "${CAPTURE_SETTINGS:=--preset standard --hold-out 8}" "${FIT_SETTINGS:=--preset standard}" "${LEAST_DB:=25}"
 
 # Settings are several words each: they are split on purpose.
 case $part in
