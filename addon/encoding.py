@@ -7,13 +7,15 @@
 | rotation | [N, 4] w x y z, normalised |
 | radiance:base | [N, 4] raw SH DC r g b, then the activated opacity |
 | radiance:sh_0 .. radiance:sh_14 | [N, 3] RGB of one SH coefficient |
+| object_index | [N] int32, ours: which object of the captured scene it shows; 0 unknown, else the object's name + 1 |
 
 Source: Blender 5.3, GAUSSIAN_SPLAT point clouds (FACTS.md section 2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +24,14 @@ from splat_engine.formats.conventions import SH_DEGREE_MAX, sh_count
 from splat_engine.formats.splats import Splats
 
 Float32 = NDArray[np.float32]
+Attributes = dict[str, NDArray[Any]]
 
 POSITION = "position"
 SCALE = "scale"
 ROTATION = "rotation"
 BASE = "radiance:base"
 SH_PREFIX = "radiance:sh_"
+OBJECT_INDEX = "object_index"
 REQUIRED = (POSITION, SCALE, ROTATION, BASE)
 
 FAR = 64.0
@@ -70,18 +74,19 @@ def count_far(splats: Splats) -> int:
     return int((np.abs(splats.means - (low + high) / 2) > reach).any(axis=1).sum())
 
 
-def attributes_of(splats: Splats) -> dict[str, Float32]:
-    """Returns the attributes of a cloud of drawable splats, by name; each array is contiguous float32."""
+def attributes_of(splats: Splats) -> Attributes:
+    """Returns the attributes of a cloud of drawable splats, by name; contiguous float32, but for the object index."""
     log_scales = np.clip(splats.log_scales, *_LOG_SCALE_LIMITS)
     quats = splats.quats_wxyz.astype(np.float64)
     quats /= np.linalg.norm(quats, axis=1, keepdims=True)
     base = np.concatenate([splats.sh[:, 0], splats.opacities()[:, None]], axis=1)
     attributes = {POSITION: splats.means, SCALE: np.exp(log_scales), ROTATION: quats, BASE: base}
     attributes |= {name: splats.sh[:, k + 1] for k, name in enumerate(sh_names(splats.sh_degree))}
-    return {name: np.ascontiguousarray(array, dtype=np.float32) for name, array in attributes.items()}
+    found: Attributes = {n: np.ascontiguousarray(a, dtype=np.float32) for n, a in attributes.items()}
+    return found if splats.object_indices is None else {**found, OBJECT_INDEX: splats.object_indices}
 
 
-def splats_of(attributes: Mapping[str, Float32]) -> Splats:
+def splats_of(attributes: Mapping[str, NDArray[Any]], object_names: Sequence[str] | None = None) -> Splats:
     """Returns the splats that attributes describe.
 
     Absent SH coefficients are zero. Opacities of 0 and 1 and scales of 0, which an edit may have made,
@@ -89,6 +94,7 @@ def splats_of(attributes: Mapping[str, Float32]) -> Splats:
 
     Args:
         attributes: Arrays by name; REQUIRED must be there, others than splats' are ignored.
+        object_names: Behind the object indices, which are ignored without; one that has no name becomes 0.
     """
     scales = np.abs(attributes[SCALE].astype(np.float64))
     base = attributes[BASE]
@@ -98,12 +104,18 @@ def splats_of(attributes: Mapping[str, Float32]) -> Splats:
     for k, name in enumerate(sh_names(SH_DEGREE_MAX)[: sh.shape[1] - 1]):
         if name in attributes:
             sh[:, k + 1] = attributes[name]
+    indices = attributes.get(OBJECT_INDEX) if object_names is not None else None
+    names = tuple(object_names or ()) if indices is not None else ()
+    if indices is not None:
+        indices = np.where((indices >= 0) & (indices <= len(names)), indices, 0)
     return Splats(
         means=attributes[POSITION],
         log_scales=np.log(np.maximum(scales, np.exp(_LOG_SCALE_LIMITS[0]))),
         quats_wxyz=attributes[ROTATION],
         opacity_logits=np.log(opacities) - np.log1p(-opacities),
         sh=sh,
+        object_indices=indices,
+        object_names=names,
     )
 
 

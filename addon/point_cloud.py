@@ -23,10 +23,17 @@ _TYPES = {
     encoding.SCALE: (3, ("FLOAT_VECTOR",)),
     encoding.ROTATION: (4, ("QUATERNION", "FLOAT4", "FLOAT_COLOR")),
     encoding.BASE: (4, ("FLOAT4", "FLOAT_COLOR")),
+    encoding.OBJECT_INDEX: (1, ("INT",)),
 }
 """Components and possible data types of each attribute, the best first."""
 _SH_TYPE = (3, ("FLOAT_VECTOR",))
-_KEYS = {"FLOAT_VECTOR": "vector", "FLOAT4": "vector", "QUATERNION": "value", "FLOAT_COLOR": "color"}
+_KEYS = {
+    "FLOAT_VECTOR": "vector",
+    "FLOAT4": "vector",
+    "QUATERNION": "value",
+    "FLOAT_COLOR": "color",
+    "INT": "value",
+}
 
 
 def has_native_splats() -> bool:
@@ -66,7 +73,7 @@ def fill(cloud: Any, attributes: Mapping[str, Float32]) -> None:
     cloud.update_tag()
 
 
-def read(data: Any, name: str) -> dict[str, Float32]:
+def read(data: Any, name: str) -> encoding.Attributes:
     """Returns the splat attributes of a point cloud or mesh, by name.
 
     Args:
@@ -82,10 +89,13 @@ def read(data: Any, name: str) -> dict[str, Float32]:
             f"{name!r} is not a splat object: it lacks the attribute {', '.join(missing)}.",
             "Select an object that Splatfit or Blender imported from splats.",
         )
-    found = {}
+    found: encoding.Attributes = {}
     for attribute in data.attributes:
         if _is_splat(attribute.name):
             width, types = _TYPES.get(attribute.name, _SH_TYPE)
+            if attribute.name == encoding.OBJECT_INDEX:
+                found |= _object_indices(attribute)
+                continue
             if attribute.domain != "POINT" or attribute.data_type not in types:
                 raise UserError(
                     f"{name!r} is not a splat object: its attribute {attribute.name} is "
@@ -96,6 +106,15 @@ def read(data: Any, name: str) -> dict[str, Float32]:
             attribute.data.foreach_get(_KEYS[attribute.data_type], values.reshape(-1))
             found[attribute.name] = values
     return found
+
+
+def _object_indices(attribute: Any) -> encoding.Attributes:
+    """Returns the object indices; nothing if the attribute of that name is somebody else's."""
+    if (attribute.domain, attribute.data_type) != ("POINT", "INT"):
+        return {}
+    values = np.empty(len(attribute.data), np.int32)
+    attribute.data.foreach_get("value", values)
+    return {attribute.name: values}
 
 
 def _is_splat(name: str) -> bool:

@@ -16,6 +16,7 @@ from splat_engine.formats.splats import Splats
 from . import ellipsoids, encoding, point_cloud, transforms
 
 _PROPERTY_PREFIX = "splatfit_"
+_OBJECT_NAMES = _PROPERTY_PREFIX + "object_names"
 _NO_NATIVE_SPLATS = (
     "This Blender draws no splats itself (5.3 and later do): they are shown as ellipsoids of their constant "
     "colour. For Cycles, raise Render > Light Paths > Max Bounces > Transparent to 128 or more."
@@ -101,6 +102,7 @@ def _finished(
         notes.append(_CLASSIC)
     if provenance is not None:
         set_provenance(object, provenance)
+    _set_object_names(object, drawable)
     return Added(object, len(drawable), len(splats) - len(drawable), tuple(notes))
 
 
@@ -176,7 +178,7 @@ def read_splats(
         UserError: The object holds no splats.
     """
     with _data_of(object, depsgraph) as (data, matrix):
-        splats = encoding.splats_of(point_cloud.read(data, object.name))
+        splats = encoding.splats_of(point_cloud.read(data, object.name), object_names_of(object))
     splats.metadata = {k: str(v) for k, v in _provenance_values(object).items() if v != ""}
     return transforms.transform(splats, np.array(matrix)) if world else splats
 
@@ -197,6 +199,20 @@ def set_provenance(object: Any, provenance: Provenance) -> None:
             object[key] = value
         elif key in object:
             del object[key]
+
+
+def object_names_of(object: Any) -> tuple[str, ...] | None:
+    """Returns the names behind the attribute object_index: i is name i - 1. None: the object has none."""
+    names = object.get(_OBJECT_NAMES)
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return tuple(names) if is_list else None
+
+
+def _set_object_names(object: Any, splats: Splats) -> None:
+    if splats.object_names:
+        object[_OBJECT_NAMES] = list(splats.object_names)
+    elif _OBJECT_NAMES in object:
+        del object[_OBJECT_NAMES]
 
 
 def get_provenance(object: bpy.types.Object) -> Provenance:

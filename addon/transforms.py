@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,11 +39,11 @@ def transform(splats: Splats, matrix: Float) -> Splats:
         return splats
     quats, log_scales = _map_covariances(splats, linear)
     left, _, right = np.linalg.svd(linear)
-    return Splats(
+    return replace(
+        splats,
         means=(splats.means @ linear.T + matrix[:3, 3]).astype(np.float32),
         log_scales=log_scales.astype(np.float32),
         quats_wxyz=quats.astype(np.float32),
-        opacity_logits=splats.opacity_logits,
         sh=rotate_sh(splats.sh, left @ right).astype(np.float32),
         metadata=dict(splats.metadata),
     )

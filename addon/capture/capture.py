@@ -160,6 +160,23 @@ def capture_steps(
     return job.finish(init, names, warnings)
 
 
+def plan_capture(source: bpy.types.Context | bpy.types.Scene, settings: CaptureSettings) -> Plan:
+    """Returns what ``capture_steps`` would capture, without rendering; the scene is as before.
+
+    Args:
+        source: A context, or a scene.
+        settings: What is captured.
+
+    Raises:
+        UserError: As of ``capture_steps``.
+    """
+    scene, view_layer = scene_of(source)
+    view_layer.update()
+    facts = SceneFacts(image_frame(scene.render), GivenCameras.of(scene, view_layer), _fps(scene))
+    with Stage(scene, view_layer, RenderOptions(engine=settings.engine)) as stage:
+        return make_plan(stage, settings, facts)
+
+
 def scene_of(source: bpy.types.Context | bpy.types.Scene) -> tuple[bpy.types.Scene, bpy.types.ViewLayer]:
     """Returns the scene and the view layer that are captured."""
     if isinstance(source, bpy.types.Scene):

@@ -25,6 +25,7 @@ _LAYER_CHANNELS: dict[str, tuple[tuple[str, ...], ...]] = {
     "Depth": (("Z",), ("V",), ("X",)),
     "Normal": (("X", "Y", "Z"),),
     "Position": (("X", "Y", "Z"),),
+    "Object Index": (("X",), ("V",)),
 }
 """Layer to the spellings of its channels, the usual one first."""
 
@@ -62,7 +63,7 @@ def read_layers(path: Path, names: tuple[str, ...], size: tuple[int, int]) -> di
 
     Args:
         path: The file.
-        names: Layers to read: Combined, Depth, Normal or Position.
+        names: Layers to read: Combined, Depth, Normal, Position or Object Index.
         size: (width, height) that the camera states.
 
     Returns:
@@ -146,7 +147,7 @@ def write_layers(path: Path, layers: Mapping[str, Array]) -> None:
 
     Args:
         path: The file; replaced whole or not at all.
-        layers: Layer name (Combined, Depth, Normal, Position) to [H, W, C].
+        layers: Layer name (Combined, Depth, Normal, Position, Object Index) to [H, W, C].
 
     Raises:
         UserError: The file cannot be written.

@@ -27,6 +27,7 @@ from splat_engine.fit.losses import loss_space_of
 from splat_engine.fit.memory import is_out_of_memory, measure, out_of_memory
 from splat_engine.fit.metrics import ViewScore, mean_scores, score_views
 from splat_engine.fit.model import SplatState
+from splat_engine.fit.objects import has_object_indices, object_indices
 from splat_engine.fit.pictures import draw_view, rgba8, write_png
 from splat_engine.fit.place import CPU, Place
 from splat_engine.fit.start import start_splats
@@ -41,6 +42,7 @@ from splat_engine.formats.files import write_failure, write_json
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import RunSettings, to_dict
 from splat_engine.formats.splat_ply import write_splat_ply
+from splat_engine.formats.splats import Splats
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +124,7 @@ class _FitRun:
 
     def begin(self) -> None:
         """Reads everything; leaves an old run untouched if something is wrong with the input."""
-        capture = read_capture(self.request.capture)
+        capture = self.capture = read_capture(self.request.capture)
         for note in (*self.request.notes, *capture.notes):
             self.warn(note)
         checkpoint = load_checkpoint(self.run.checkpoint) if self.request.resume else None
@@ -142,6 +144,7 @@ class _FitRun:
                 splats=len(self.trainer.state),
                 train_views=len(self.images),
                 test_views=len(self.test_images),
+                capture=self._capture_root,
             )
         )
         if not len(self.test_images):
@@ -374,7 +377,7 @@ class _FitRun:
         else:
             self._written("preview", self.run.preview, since_s)
 
-    def _splats(self) -> Any:
+    def _splats(self) -> Splats:
         metadata = {
             "formation": self.formation.name,
             "version": self.request.version,
@@ -387,7 +390,8 @@ class _FitRun:
 
     def _write_result(self) -> dict[str, Any]:
         seconds = self.seconds()
-        write_splat_ply(self.run.splats, self._splats())
+        splats, seconds_of_objects = self._with_objects(self._splats())
+        write_splat_ply(self.run.splats, splats)
         self._written("splats", self.run.splats)
         self.write_preview()
         scores = self._evaluate()
@@ -400,10 +404,24 @@ class _FitRun:
             "seed": self.settings.fit.seed,
             "formation": self.formation.name,
             "seconds.fit": seconds,
+            **seconds_of_objects,
         }
         self.run.write_metrics(metrics)
         self._written("metrics", self.run.metrics)
         return metrics
+
+    def _with_objects(self, splats: Splats) -> tuple[Splats, dict[str, float]]:
+        """Tells which object each splat shows, if the capture knows; failing is a warning. Returns the seconds it took."""
+        if not has_object_indices(self.capture):
+            return splats, {}
+        since_s = time.monotonic()
+        try:
+            indices = object_indices(splats, self.capture)
+        except UserError as error:
+            self.warn(f"Which object each splat shows is not known: {error}")
+            return splats, {}
+        splats = replace(splats, object_indices=indices, object_names=self.capture.info.object_names)
+        return splats, {"seconds.object_index": time.monotonic() - since_s}
 
     def _evaluate(self) -> list[ViewScore]:
         images = self.test_images if len(self.test_images) else self.images

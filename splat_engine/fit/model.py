@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -64,9 +63,7 @@ class SplatState:
 
     def to_splats(self, metadata: Mapping[str, str] | None = None, sh_degree: int | None = None) -> Splats:
         """Returns a copy as a cloud, its SH filled with zeros up to ``sh_degree`` if that is given."""
-        arrays: dict[str, np.ndarray[Any, Any]] = {
-            name: value.cpu().numpy().copy() for name, value in self.params.items()
-        }
+        arrays: dict[str, Any] = {name: value.cpu().numpy().copy() for name, value in self.params.items()}
         splats = Splats(**arrays, metadata=dict(metadata or {}))
         return splats if sh_degree is None else splats.with_sh_degree(max(sh_degree, splats.sh_degree))
 

@@ -1,6 +1,7 @@
 """What the engine says, and what it is told: JSON lines.
 
-An event is one line ``{"event": NAME, ...}`` on the engine's stdout and in events.jsonl.
+An event is one line ``{"event": NAME, ...}`` on the engine's stdout and in events.jsonl. A Blender that captures in the
+background says its own in the same way.
 A command is one line ``{"command": NAME, ...}`` on its stdin. Small facts ride in them;
 arrays go by file. A closed stdin means that the parent is gone: the engine saves a
 checkpoint and exits.
@@ -37,6 +38,7 @@ class Started(Event):
     splats: int = 0
     train_views: int = 0
     test_views: int = 0
+    capture: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,17 @@ class Progress(Event):
     loss: float = 0.0
     psnr: float = 0.0
     splats: int = 0
+    seconds_left: float = 0.0
+
+
+@dataclass(frozen=True)
+class Captured(Event):
+    """A capture goes on: so many views of so many are there; ``seconds_left`` is 0 before the first is rendered."""
+
+    name: ClassVar[str] = "captured"
+    done: int = 0
+    total: int = 0
+    message: str = ""
     seconds_left: float = 0.0
 
 
@@ -194,7 +207,18 @@ class Preview(Command):
 
 EVENTS: dict[str, type[Event]] = {
     kind.name: kind
-    for kind in (Started, Progress, Warned, FileWritten, Evaluated, Paused, Resumed, Finished, Failed)
+    for kind in (
+        Started,
+        Progress,
+        Captured,
+        Warned,
+        FileWritten,
+        Evaluated,
+        Paused,
+        Resumed,
+        Finished,
+        Failed,
+    )
 }
 COMMANDS: dict[str, type[Command]] = {
     kind.name: kind for kind in (Pause, Resume, Save, Snapshot, Stop, Preview)

@@ -27,7 +27,8 @@ _TYPES = {
 }  # fmt: skip
 _TYPE_NAMES = {"i1": "char", "u1": "uchar", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint", "f4": "float", "f8": "double"}  # fmt: skip
 _ORDERS = {"ascii": "=", "binary_little_endian": "<", "binary_big_endian": ">"}
-_HEADER_BYTES_MAX = 1 << 20
+_HEADER_BYTES_MAX = 8 << 20
+"""A comment of ours may name 32 767 objects, of 63 bytes each, which JSON makes 190 of at most."""
 _BLOCK_ROWS = 2048
 _HINT = "The file is damaged or not a PLY; export it again."
 

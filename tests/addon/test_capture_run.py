@@ -12,6 +12,7 @@ import bpy
 import numpy as np
 import pytest
 
+from addon import registration
 from addon.capture.capture import CaptureCancelled, CaptureProgress, capture_scene
 from addon.capture.fingerprint import scene_fingerprint
 from addon.capture.render import RenderOptions, Stage
@@ -265,6 +266,18 @@ def test_a_changed_input_of_geometry_nodes_is_seen() -> None:
     first = fingerprint(1.0)
     assert fingerprint(2.0) != first
     assert fingerprint(1.0) == first
+
+
+def test_our_own_settings_are_no_part_of_the_scene() -> None:
+    """Choosing other steps for a fit does not change the scene's fingerprint."""
+    registration.register()
+    try:
+        first = scene_fingerprint(bpy.context.scene, bpy.context.view_layer)
+        bpy.context.scene.splatfit.fit.steps = 77
+        assert scene_fingerprint(bpy.context.scene, bpy.context.view_layer) == first
+    finally:
+        registration.unregister()
+    assert scene_fingerprint(bpy.context.scene, bpy.context.view_layer) == first
 
 
 def test_changed_settings_render_what_they_change(tmp_path: Path) -> None:

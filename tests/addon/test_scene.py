@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import bpy
@@ -11,6 +12,7 @@ import pytest
 
 from addon import ellipsoids, encoding, point_cloud, scene, transforms
 from splat_engine.formats.errors import UserError
+from splat_engine.formats.splat_ply import read_splat_ply, write_splat_ply
 from splat_engine.formats.splats import Splats
 from tests.addon.clouds import cloud
 
@@ -105,6 +107,41 @@ def test_provenance_travels_on_the_object():
     assert scene.get_provenance(object) == made
     assert scene.read_splats(object).metadata["formation"] == "blender"
     assert scene.get_provenance(add(cloud())) == scene.Provenance()
+
+
+def with_objects(splats: Splats) -> Splats:
+    indices = np.arange(len(splats)) % 3
+    return replace(splats, object_indices=indices, object_names=("Cube", "Flo\u00f6r"))
+
+
+def test_objects_travel_on_the_object(tmp_path):
+    """The splats' objects are an int attribute, and the names a property; a PLY takes both out and in again."""
+    splats = with_objects(cloud(7))
+    object = add(splats)
+    assert object.data.attributes["object_index"].data_type == "INT"
+    write_splat_ply(tmp_path / "x.ply", scene.read_splats(object, world=True))
+    found = scene.read_splats(add(read_splat_ply(tmp_path / "x.ply")[0]))
+    np.testing.assert_array_equal(found.object_indices, splats.object_indices)
+    assert found.object_names == splats.object_names
+    scene.replace_splats(object, cloud(7))
+    assert "object_index" not in object.data.attributes and scene.object_names_of(object) is None
+
+
+def test_objects_without_a_name_are_unknown():
+    """What an edit or a join made of the attribute never breaks the reading of the splats."""
+    object = add(with_objects(cloud(4)))
+    object.data.attributes["object_index"].data.foreach_set("value", [-1, 2, 3, 99])
+    assert scene.read_splats(object).object_indices.tolist() == [0, 2, 0, 0]
+    object["splatfit_object_names"] = "none"
+    assert scene.read_splats(object).object_indices is None
+
+
+def test_an_attribute_of_the_same_name_may_be_the_users():
+    """A float attribute object_index is not ours: the splats are read without it."""
+    object = add(cloud(4))
+    object.data.attributes.new("object_index", "FLOAT", "POINT")
+    object["splatfit_object_names"] = ["Cube"]
+    assert scene.read_splats(object).object_indices is None
 
 
 def test_non_finite_splats_are_dropped_and_told():

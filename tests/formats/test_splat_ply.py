@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -218,3 +219,53 @@ def test_real_files_of_something_else_are_refused(shared_data: Path, name: str, 
     """Each with words that say what it is not."""
     with pytest.raises(FormatError, match=words):
         read_splat_ply(shared_data / "splat" / name)
+
+
+NAMES = st.text(st.characters(blacklist_categories=["Cs"]), max_size=9)
+
+
+@given(
+    names=st.lists(NAMES, max_size=4).map(tuple),
+    seed=st.integers(0, 99),
+    encoding=st.sampled_from(ENCODINGS),
+)
+def test_objects_are_written_and_read_back(
+    tmp_path: Path, names: tuple[str, ...], seed: int, encoding: str
+) -> None:
+    """Index and names of any letters, line breaks and quotes too, without a note; the metadata is as it was."""
+    indices = np.random.default_rng(seed).integers(0, len(names) + 1, 5)
+    splats = replace(random_splats(5, 1), metadata={"seed": "7"}, object_indices=indices, object_names=names)
+    write_splat_ply(tmp_path / "x.ply", splats, encoding=encoding)
+    read, extra, notes = read_splat_ply(tmp_path / "x.ply")
+    assert_same(read, splats)
+    assert read.object_indices is not None and read.object_indices.tolist() == indices.tolist()
+    assert read.object_names == names and read.metadata == {"seed": "7"} and not extra and not notes
+
+
+def test_every_number_of_objects_can_be_read(tmp_path: Path) -> None:
+    """As many as a capture numbers, with the longest names that Blender takes."""
+    names = tuple(f"\u6587{number:060d}" for number in range(32767))
+    splats = replace(random_splats(1, 0), object_indices=[32767], object_names=names)
+    write_splat_ply(tmp_path / "x.ply", splats)
+    assert read_splat_ply(tmp_path / "x.ply")[0].object_names == names
+
+
+def test_an_index_without_a_name_is_unknown(tmp_path: Path) -> None:
+    """Another program may have joined two files: the splats stay, and the note says how many."""
+    splats = replace(random_splats(3, 0), object_indices=[1, 2, 0], object_names=("Cube", "Floor"))
+    write_splat_ply(tmp_path / "x.ply", splats)
+    text = (tmp_path / "x.ply").read_bytes().replace(b'["Cube", "Floor"]', b'["Cube"]')
+    (tmp_path / "x.ply").write_bytes(text)
+    read, _, notes = read_splat_ply(tmp_path / "x.ply")
+    assert read.object_indices is not None and read.object_indices.tolist() == [1, 0, 0]
+    assert len(notes) == 1 and "1 splats show an object" in notes[0]
+
+
+@pytest.mark.parametrize("said", ["[1]", '{"a": 1}', "Cube"])
+def test_names_that_are_none_are_refused(tmp_path: Path, said: str) -> None:
+    """The comment is ours, so it is JSON and a list of names, or the file is damaged."""
+    splats = random_splats(1, 0)
+    splats.metadata = {"object_names": said}
+    write_splat_ply(tmp_path / "x.ply", splats)
+    with pytest.raises(FormatError, match="object_names"):
+        read_splat_ply(tmp_path / "x.ply")

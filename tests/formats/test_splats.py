@@ -125,3 +125,20 @@ def test_scales_are_exponentials() -> None:
     splats = Splats(**arrays(log_scales=[[0, 1, -1], [1000, -1000, 2]]))
     with np.errstate(all="raise", under="ignore"):
         np.testing.assert_allclose(splats.scales(), [[1, np.e, 1 / np.e], [np.inf, 0, np.e**2]], rtol=1e-6)
+
+
+def test_object_indices_go_with_their_splats() -> None:
+    """A selection and another degree keep each splat's index and all names; without indices there are none."""
+    splats = Splats(**arrays(), object_indices=[2, 0], object_names=("Cube", "Floor"))
+    assert splats.object_indices is not None and splats.object_indices.dtype == np.int32
+    chosen = splats.select([1, 0, 0]).with_sh_degree(3)
+    assert chosen.object_indices is not None and chosen.object_indices.tolist() == [0, 2, 2]
+    assert chosen.object_names == ("Cube", "Floor")
+    assert Splats(**arrays()).select([0]).object_indices is None
+
+
+@pytest.mark.parametrize("indices", [[0], [[0, 1]], [0, 2], [-1, 1]])
+def test_object_indices_without_a_splat_or_a_name_are_refused(indices: list[Any]) -> None:
+    """Each splat has one index, and each index but 0 a name."""
+    with pytest.raises(ValueError, match="object_indices must"):
+        Splats(**arrays(), object_indices=indices, object_names=("Cube",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -24,6 +24,9 @@ class Declaration:
         choices: The allowed words, for a setting that is a Literal or names them itself.
         pattern: Regular expression of words that are allowed beside the choices; a panel offers the choices alone.
         pattern_help: Those words, for a person.
+        choice_words: Choice to (label, help) in the panel; a choice that is not in it shows as it is written.
+        soft_minimum, soft_maximum: Where a slider ends; beyond, a number can be typed. Inclusive, within the hard limits.
+        shape: "share" for a part of a whole, from 0 to 1; "" for anything else.
     """
 
     label: str
@@ -34,6 +37,10 @@ class Declaration:
     choices: tuple[str, ...] = ()
     pattern: str = ""
     pattern_help: str = ""
+    choice_words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    soft_minimum: float = -math.inf
+    soft_maximum: float = math.inf
+    shape: Literal["", "share"] = ""
 
 
 def setting(
@@ -47,9 +54,15 @@ def setting(
     choices: tuple[str, ...] = (),
     pattern: str = "",
     pattern_help: str = "",
+    choice_words: Mapping[str, tuple[str, str]] | None = None,
+    soft: tuple[float, float] = (-math.inf, math.inf),
+    shape: Literal["", "share"] = "",
 ) -> Any:
-    """Declares a field of a settings class."""
-    declared = Declaration(label, help, unit, minimum, maximum, choices, pattern, pattern_help)
+    """Declares a field of a settings class; ``soft`` is where a slider begins and ends."""
+    words, (low, high) = choice_words or {}, soft
+    declared = Declaration(
+        label, help, unit, minimum, maximum, choices, pattern, pattern_help, words, low, high, shape
+    )
     return field(default=default, metadata={"declaration": declared})
 
 
