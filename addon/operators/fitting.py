@@ -246,7 +246,14 @@ class SPLATFIT_OT_discard(bpy.types.Operator):
 
     def invoke(self, context: Any, event: Any) -> Any:
         """Asks first."""
-        return context.window_manager.invoke_confirm(self, event)
+        return context.window_manager.invoke_confirm(
+            self,
+            event,
+            title="Throw this fit away?",
+            message="Its splats and the files of its run are removed. The rendered views stay.",
+            confirm_text="Discard",
+            icon="WARNING",
+        )
 
     @in_words
     def execute(self, context: Any) -> Any:
