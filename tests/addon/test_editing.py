@@ -11,7 +11,7 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import panels, registration, scene
+from addon import ellipsoids, panels, registration, scene
 from addon.edit import points
 from addon.operators import editing
 from splat_engine.formats.splats import Splats
@@ -312,6 +312,17 @@ def test_panel_is_there_for_splats_alone(splats):
     assert "40 of 300 selected" in layout.texts() and "object.editmode_toggle" in layout.operators()
     activate(cube())
     assert not panel.poll(bpy.context)
+
+
+def test_marks_can_be_uncovered(splats):
+    """Where ellipsoids stand for splats, Edit Mode has a button that hides them, for the marks lie inside."""
+    points.select(splats, np.arange(COUNT) < 40)
+    bpy.ops.object.mode_set(mode="EDIT")
+    drawn = [a.get("property") for _, a in draw(panels.editing.SPLATFIT_PT_edit).calls]
+    assert ("show_viewport" in drawn) == (ellipsoids.modifier_of(splats) is not None)
+    bpy.ops.object.mode_set(mode="OBJECT")
+    drawn = [a.get("property") for _, a in draw(panels.editing.SPLATFIT_PT_edit).calls]
+    assert "show_viewport" not in drawn
 
 
 def test_panel_offers_objects_where_they_are_known(splats):

@@ -43,7 +43,9 @@ def scenario(window):
     bpy.ops.splatfit.select_by_source("EXEC_DEFAULT", True, object="Sphere")
     yield from window.key("TAB")
     yield from window.wait_until(lambda: bpy.context.mode == "EDIT_POINTCLOUD", "Edit Mode")
+    bpy.data.objects["Fit"].modifiers[0].show_viewport = False
     yield from window.picture("object-selected")
+    bpy.data.objects["Fit"].modifiers[0].show_viewport = True
     bpy.ops.splatfit.delete_selected("EXEC_DEFAULT", True)
     yield from window.settle()
     left = count()
