@@ -18,6 +18,8 @@ from splat_engine.formats.settings import (
     run_with_arguments,
 )
 
+from . import headless_engine
+from .engine_process import setting_options
 from .version import version
 
 _CAPTURE_PREFIX = "capture"
@@ -39,6 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for add in (_add_fit, _add_capture, _add_import, _add_export, _add_render):
         add(commands)
+    headless_engine.add_parsers(lambda name, help: _add(commands, name, help))
     return parser
 
 
@@ -62,11 +65,21 @@ def _add_out(parser: Any) -> None:
 
 
 def _add_settings(parser: Any, *, fit: bool) -> None:
-    shared = set(declarations(FitSettings)) & set(declarations(CaptureSettings))
-    bare = set(declarations(CaptureSettings)) - shared
-    add_arguments(parser, CaptureSettings, prefix="capture", bare=bare)
+    add_arguments(parser, CaptureSettings, prefix=_CAPTURE_PREFIX, bare=_bare())
     if fit:
         add_run_arguments(parser)
+    else:
+        add_arguments(parser, FitSettings, only={"preset"})  # how many views, and of how many samples
+
+
+def _bare() -> set[str]:
+    """Returns the capture's settings whose options go without a prefix: a fit has none of the same name."""
+    return set(declarations(CaptureSettings)) - set(declarations(FitSettings))
+
+
+def capture_options(settings: CaptureSettings) -> list[str]:
+    """Returns the options of ``capture`` that give these settings."""
+    return setting_options(settings, CaptureSettings(), _CAPTURE_PREFIX, _bare())
 
 
 def _add_fit(commands: Any) -> None:
@@ -101,6 +114,21 @@ def _add_capture(commands: Any) -> None:
     parser = _add(commands, "capture", "Render a scene's views, for this engine or another trainer.")
     _add_blend(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the views")
+    parser.add_argument(
+        "--run", type=Path, metavar="DIR", help="run whose splats in the scene are left out; default: none"
+    )
+    parser.add_argument(
+        "--source", default="", metavar="FILE.blend", help="the file that is read, if that is a copy of this"
+    )
+    parser.add_argument(
+        "--progress", choices=("text", "json"), default="text",
+        help="progress on stderr for a person, or events as JSON lines on stdout for a program; default: text",
+    )  # fmt: skip
+    parser.add_argument(
+        "--commands",
+        action="store_true",
+        help="end when stdin is closed, with the finished views kept, and run at a low priority",
+    )
     _add_engine(parser)
     _add_settings(parser, fit=False)
 

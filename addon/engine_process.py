@@ -1,29 +1,20 @@
-"""The engine as a subprocess: found, checked, started, listened to, told, and ended. Knows no bpy.
+"""The engine: its Python found and checked, its command lines, and its process. Knows no bpy.
 
-The engine runs in a Python of its own (torch is never loaded into Blender). Its stdout is a stream of
-events, its stdin takes commands; a closed stdin tells it that its parent is gone, so that it never
-outlives Blender. Its stderr goes to the run's engine.log.
+The engine runs in a Python of its own (torch is never loaded into Blender). Its stderr goes to the run's engine.log.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import os
-import queue
-import signal
 import subprocess
-import sys
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import splat_engine
 from splat_engine.formats import events
-from splat_engine.formats.errors import FormatError, UserError
-from splat_engine.formats.files import write_failure
+from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import (
     RUN_PREFIXES,
@@ -33,13 +24,13 @@ from splat_engine.formats.settings import (
     run_with_preset,
 )
 
+from .child_process import ChildProcess, checkout, window_options
+
 PYTHON_VARIABLE = "SPLATFIT_ENGINE_PYTHON"
 PYTHON_MIN = (3, 10)
 TORCH_MIN = (2, 6)
 _PROBE_TIMEOUT_S = 60.0
-_CLOSE_TIMEOUT_S = 20.0
-_LOG_LINES = 8
-_RESULT_REASONS = ("done", "plateau", "stopped")
+RESULT_REASONS = ("done", "plateau", "stopped")
 """Endings after which there is a result; after the others there is a checkpoint."""
 _INSTALL_HINT = "Press Set Up the Engine in Splatfit's preferences, or choose another Python there; in a checkout run `make setup`."
 
@@ -55,8 +46,6 @@ for package, distribution in (("torch", "torch"), ("splat_engine", "splat-engine
             found[package] = ""
 print(json.dumps(found))
 """
-
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -74,12 +63,6 @@ class EngineInfo:
     python_version: str
     torch_version: str
     engine_version: str
-
-
-def checkout() -> Path | None:
-    """Returns the repository that ``splat_engine`` was imported from, or None for an installed one."""
-    root = Path(splat_engine.__file__).resolve().parents[1]
-    return root if (root / "pyproject.toml").is_file() else None
 
 
 def find_python(preference: str = "", environment: Mapping[str, str] = os.environ) -> Path:
@@ -135,7 +118,7 @@ def check_python(python: Path, *, timeout_s: float = _PROBE_TIMEOUT_S) -> Engine
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=timeout_s, env=engine_environment(), check=True,
-            stdin=subprocess.DEVNULL, **_window_options(),
+            stdin=subprocess.DEVNULL, **window_options(),
         )  # fmt: skip
         found: dict[str, Any] = json.loads(done.stdout)
         version = tuple(found["python"])
@@ -171,12 +154,14 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def train_command(
-    python: Path, capture: Path, run: RunDirectory, settings: RunSettings, *, resume: bool = False
+    python: Path, capture: Path, run: RunDirectory, settings: RunSettings | None, *, resume: bool = False
 ) -> list[str]:
-    """Returns the command line that fits a capture."""
+    """Returns the command line that fits a capture; settings None: those that the run was started with."""
     command = [str(python), "-m", "splat_engine", "train", str(capture), "--out", str(run.root)]
     command += ["--commands", "--progress", "json"]
     command += ["--resume"] if resume else []
+    if settings is None:
+        return command
     base = run_with_preset(RunSettings(), settings.fit.preset)
     base = replace(base, fit=replace(base.fit, preset=RunSettings().fit.preset))
     for name, prefix in RUN_PREFIXES.items():
@@ -193,12 +178,17 @@ def propose_command(
     return [*command, "--commands", "--progress", "json"]
 
 
-def setting_options(settings: Any, base: Any, prefix: str = "") -> list[str]:
-    """Returns the options for those settings of a group that are not as in ``base``, another of its class."""
+def setting_options(settings: Any, base: Any, prefix: str = "", bare: Container[str] = ()) -> list[str]:
+    """Returns the options for those settings of a group that are not as in ``base``, another of its class.
+
+    Args:
+        settings, base: The settings.
+        prefix, bare: As given to ``add_arguments``.
+    """
     options: list[str] = []
     for name, (kind, _, _) in declarations(type(settings)).items():
         value = getattr(settings, name)
-        option = option_name(name, prefix)
+        option = option_name(name, "" if name in bare else prefix)
         if value == getattr(base, name):
             continue
         if kind is bool:
@@ -208,7 +198,7 @@ def setting_options(settings: Any, base: Any, prefix: str = "") -> list[str]:
     return options
 
 
-class EngineProcess:
+class EngineProcess(ChildProcess):
     """A running engine.
 
     Args:
@@ -219,157 +209,16 @@ class EngineProcess:
         UserError: The process cannot be started or the log cannot be written.
     """
 
+    name = "The splat engine"
+    start_hint = _INSTALL_HINT
+
     def __init__(self, command: Sequence[str], run: RunDirectory) -> None:
         self.run = run
-        self.ending: events.Finished | events.Failed | None = None
-        self._events: queue.SimpleQueue[events.Event | None] = queue.SimpleQueue()
-        self._is_over = False
-        self._process = _started(command, run)
-        self._reader = threading.Thread(target=self._listen, name="splatfit-engine", daemon=True)
-        self._reader.start()
+        super().__init__(command, run.log, engine_environment())
 
-    @property
-    def pid(self) -> int:
-        """The process's number."""
-        return self._process.pid
-
-    def is_running(self) -> bool:
-        """Tells whether the process lives, or has left events that were not yet fetched."""
-        return not self._is_over
-
-    def new_events(self, wait_s: float = 0.0) -> list[events.Event]:
-        """Returns the events since the last call.
-
-        Args:
-            wait_s: How long to wait for the first one, or for the end.
-        """
-        found: list[events.Event] = []
-        try:
-            event = self._events.get(timeout=wait_s) if wait_s > 0 else self._events.get_nowait()
-            while event is not None:
-                found.append(event)
-                event = self._events.get_nowait()
-            self._is_over = True
-        except queue.Empty:
-            return found
-        return found
-
-    def send(self, command: events.Command) -> bool:
-        """Tells the engine something; False if it no longer listens (its end will say why)."""
-        stdin = self._process.stdin
-        try:
-            if stdin is None or stdin.closed:
-                return False
-            stdin.write(events.encode(command))
-            stdin.flush()
-        except OSError:
-            return False
-        return True
-
-    def error(self) -> UserError | None:
-        """Returns why the engine ended without a result; None while it runs or if it ended well."""
-        code = self._process.poll()
-        if code is None or not self._is_over:
-            return None
-        if isinstance(self.ending, events.Finished):
-            return None if self.ending.reason in _RESULT_REASONS else _interrupted(self.ending.step)
-        if self.ending is not None:
-            return UserError(self.ending.headline, self.ending.hint, self.ending.cause or None)
-        lines = _last_lines(self.run.log)
-        hint = f"Its log is {self.run.log}."
-        hint += f" The last lines:\n{lines}" if lines else " It is empty."
-        return UserError(f"The splat engine {_exit_words(code)}.", hint, f"exit status {code}")
-
-    def wait(self, timeout_s: float) -> bool:
-        """Waits for the end; False if the engine still runs after that time."""
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return False
-        self._reader.join(timeout_s)
-        return True
-
-    def close(self, timeout_s: float = _CLOSE_TIMEOUT_S) -> None:
-        """Ends the engine: closes its stdin, upon which it saves and exits; kills it after ``timeout_s``."""
-        if self._process.stdin is not None:
-            try:
-                self._process.stdin.close()
-            except OSError:
-                _logger.debug("the engine was gone before its stdin was closed")
-        if not self.wait(timeout_s):
-            _logger.warning("the engine did not exit within %.0f s and is killed", timeout_s)
-            self.kill()
-
-    def kill(self) -> None:
-        """Ends the engine at once; what it has not saved is lost."""
-        self._process.kill()
-        self._process.wait()
-        self._reader.join()
-
-    def _listen(self) -> None:
-        """Runs in the reader thread: turns stdout's lines into events; None after the last."""
-        stdout = self._process.stdout
-        assert stdout is not None
-        with stdout:
-            for line in stdout:
-                event = _event_of(line)
-                if isinstance(event, (events.Finished, events.Failed)):
-                    self.ending = event
-                if event is not None:
-                    self._events.put(event)
-        self._process.wait()
-        self._events.put(None)
-
-
-def _event_of(line: str) -> events.Event | None:
-    if not line.strip():
-        return None
-    try:
-        return events.decode_event(line)
-    except FormatError:
-        return events.Warned(message=f"The engine said something that is no event: {line.strip()[:200]}")
-
-
-def _started(command: Sequence[str], run: RunDirectory) -> subprocess.Popen[str]:
-    log: IO[bytes] | None = None
-    try:
-        log = run.log.open("ab")
-        log.write(f"$ {subprocess.list2cmdline(command)}\n".encode())
-        log.flush()
-        return subprocess.Popen(
-            list(command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=engine_environment(),
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            **_window_options(),
-        )
-    except OSError as error:
-        if log is None:
-            raise write_failure(run.log, error) from error
-        raise UserError(f"Cannot start {command[0]}: {error.strerror}.", _INSTALL_HINT, error) from error
-    finally:
-        if log is not None:
-            log.close()
-
-
-def _window_options() -> dict[str, Any]:
-    """No console window on Windows; elsewhere a session of its own, so that Ctrl-C reaches us alone."""
-    if sys.platform == "win32":
-        return {"creationflags": subprocess.CREATE_NO_WINDOW}
-    return {"start_new_session": True}
-
-
-def _last_lines(log: Path) -> str:
-    try:
-        text = log.read_bytes()[-8192:].decode("utf-8", "replace")
-    except OSError as error:
-        return f"(cannot be read: {error.strerror})"
-    lines = [line for line in text.splitlines() if not line.startswith("$ ")]
-    return "\n".join(lines[-_LOG_LINES:])
+    def error_of(self, ending: events.Finished) -> UserError | None:
+        """Tells of an ending that leaves a checkpoint and no result."""
+        return None if ending.reason in RESULT_REASONS else _interrupted(ending.step)
 
 
 def _interrupted(step: int) -> UserError:
@@ -377,16 +226,3 @@ def _interrupted(step: int) -> UserError:
         f"The fit was interrupted at step {step}.",
         "A checkpoint is saved: start the same fit again with resume.",
     )
-
-
-def _exit_words(code: int) -> str:
-    if code == 0:
-        return "ended without saying how"
-    if code > 0:
-        return f"ended with exit status {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    reason = "; the system may have run out of memory" if name == "SIGKILL" else ""
-    return f"was killed ({name}{reason})"

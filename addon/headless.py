@@ -8,6 +8,7 @@ ours; 130 interrupted. Progress goes to stderr, the result to stdout and, on req
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 import traceback
@@ -17,15 +18,19 @@ from typing import Any
 
 import bpy
 
+from splat_engine.formats import events
 from splat_engine.formats.capture import read_capture
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.files import write_json
 from splat_engine.formats.splat_ply import write_splat_ply
 
-from . import blend_file, blender_render, command_line, engine_jobs, scene, workflow
+from . import blend_file, blender_render, command_line, engine_jobs, headless_engine, scene, workflow
+from .event_stream import EXIT_INTERRUPTED, EventStream
 from .session import Session, State
 
-EXIT_OK, EXIT_USER, EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+EXIT_OK, EXIT_USER, EXIT_USAGE, EXIT_INTERNAL = 0, 1, 2, 3
+_NICENESS = 5
+"""Of a capture in the background: a person works in another Blender meanwhile."""
 _POLL_WAIT_S = 0.5
 _PROGRESS_INTERVAL_S = 2.0
 
@@ -49,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except Exception as error:
         traceback.print_exc()
-        _say(f"error: Splatfit failed: {type(error).__name__}: {error}. Please report this.")
+        _say(f"error: {_failure_words(error)} Please report this.")
         return EXIT_INTERNAL
     code = _write_result(options.json, {"ok": True, **result})
     if code == EXIT_OK:
@@ -101,13 +106,32 @@ def _fit(options: argparse.Namespace) -> Result:
 
 
 def _capture(options: argparse.Namespace) -> Result:
+    if options.commands and hasattr(os, "nice"):
+        os.nice(_NICENESS)
+    if options.progress == "text":
+        return _captured(options, follow)
+    with EventStream(listen=options.commands) as stream:
+        try:
+            result = _captured(options, lambda session: follow_for_program(session, stream))
+        except UserError as error:
+            stream.say(_failed(error))
+            raise
+        except Exception as error:
+            stream.say(events.Failed(headline=_failure_words(error), hint="Please report this."))
+            raise
+        stream.say(events.Finished(step=result["views.train"] + result["views.test"]))
+    return result
+
+
+def _captured(options: argparse.Namespace, follow: Callable[[Session], None]) -> Result:
     found = blend_file.open_scene(options.blend, options.scene, options.scripts)
     request = workflow.FitRequest(
         scene=found.scene,
         capture_directory=options.out,
-        run_directory=options.out,
+        run_directory=options.run or options.out,
         capture=command_line.capture_settings(options),
         engine_python=options.engine_python,
+        source=options.source,
     )
     session = workflow.capture_session(request)
     follow(session)
@@ -184,6 +208,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "import": _import,
     "export": _export,
     "render": _render,
+    **headless_engine.COMMANDS,
 }
 
 
@@ -194,17 +219,52 @@ def follow(session: Session) -> None:
         UserError: It failed.
         KeyboardInterrupt: It was interrupted; it is cancelled, with a checkpoint.
     """
-    teller = _Teller(session)
+    _follow(session, _Teller(session).tell, lambda: False)
+
+
+def follow_for_program(session: Session, stream: EventStream) -> None:
+    """Runs a session to its end and tells a program about it; ends it as interrupted when that program is gone.
+
+    Raises:
+        UserError, KeyboardInterrupt: As ``follow``.
+    """
+    _follow(session, _EventTeller(session, stream).tell, stream.parent_gone.is_set)
+
+
+def _follow(session: Session, tell: Callable[[], None], is_abandoned: Callable[[], bool]) -> None:
     session.start()
     try:
         while session.poll(_POLL_WAIT_S):
-            teller.tell()
+            tell()
+            if is_abandoned():
+                raise KeyboardInterrupt
     except KeyboardInterrupt:
         session.cancel()
         raise
-    teller.tell()
+    tell()
     if session.error is not None:
         raise session.error
+
+
+class _EventTeller:
+    """Says as events how far a capture is, and what it warns of."""
+
+    def __init__(self, session: Session, stream: EventStream) -> None:
+        self._session, self._stream = session, stream
+        self._warnings = 0
+        self._last: events.Captured | None = None
+
+    def tell(self) -> None:
+        report = self._session.report
+        for message in report.warnings[self._warnings :]:
+            self._stream.say(events.Warned(message=message))
+        self._warnings = len(report.warnings)
+        state = events.Captured(
+            done=report.step, total=report.steps, message=report.phase, seconds_left=report.seconds_left
+        )
+        if state != self._last:
+            self._stream.say(state)
+            self._last = state
 
 
 class _Teller:
@@ -252,6 +312,15 @@ def _line(session: Session) -> str:
         return f"fitted {report.splats} splats in {report.seconds['fit']:.1f} s{quality}"
     words = {State.FITTING: "fit: starting the engine", State.PAUSED: "paused", State.CANCELLED: "cancelled"}
     return words.get(session.state, "")
+
+
+def _failed(error: UserError) -> events.Failed:
+    words = error.as_dict()
+    return events.Failed(headline=words["headline"], hint=words["hint"], cause=words["cause"])
+
+
+def _failure_words(error: BaseException) -> str:
+    return f"Splatfit failed: {type(error).__name__}: {error}."
 
 
 def _say(text: str) -> None:

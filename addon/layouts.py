@@ -25,3 +25,12 @@ def draw_text(layout: Any, text: str, width: int, icon: str = "NONE") -> None:
     lines = [line for part in text.splitlines() for line in textwrap.wrap(part, width)]
     for number, line in enumerate(lines):
         column.label(text=line, icon=icon if number == 0 else "BLANK1" if icon != "NONE" else "NONE")
+
+
+def duration(seconds: float) -> str:
+    """Returns a span of time as a person says it: seconds, minutes and seconds, or hours and minutes."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes_left = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes_left} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -17,6 +17,8 @@ from splat_engine.formats.settings import (
     run_groups,
 )
 
+from . import choices, compare
+
 GROUPS: dict[str, type] = {"capture": CaptureSettings, **run_groups()}
 """Name of the pointer in ``scene.splatfit`` to the settings class behind it."""
 _INT_LIMIT = 2**31 - 1
@@ -37,8 +39,7 @@ def property_of(name: str, kind: Any, default: Any, declared: Declaration) -> An
     if name == "preset":
         texts["update"] = _take_preset
     if declared.choices:
-        items = [(choice, choice.replace("_", " ").title(), "") for choice in declared.choices]
-        return bpy.props.EnumProperty(items=items, **texts)
+        return bpy.props.EnumProperty(items=_items(declared), **texts)
     if kind is bool:
         return bpy.props.BoolProperty(**texts)
     if kind is str:
@@ -48,9 +49,35 @@ def property_of(name: str, kind: Any, default: Any, declared: Declaration) -> An
         limits["min"] = kind(declared.minimum)
     if not math.isinf(declared.maximum):
         limits["max"] = kind(min(declared.maximum, _INT_LIMIT))
+    if not math.isinf(declared.soft_minimum):
+        limits["soft_min"] = kind(declared.soft_minimum)
+    if not math.isinf(declared.soft_maximum):
+        limits["soft_max"] = kind(declared.soft_maximum)
+    limits.update(_subtype(declared))
     if kind is int:
         return bpy.props.IntProperty(**texts, **limits)
-    return bpy.props.FloatProperty(**texts, **limits, precision=_decimals(default), step=1)
+    return bpy.props.FloatProperty(**texts, **limits, precision=_decimals(default), step=_step(default))
+
+
+def _items(declared: Declaration) -> list[tuple[str, str, str]]:
+    plain = {choice: (choice.replace("_", " ").title(), "") for choice in declared.choices}
+    return [(choice, *declared.choice_words.get(choice, words)) for choice, words in plain.items()]
+
+
+def _subtype(declared: Declaration) -> dict[str, str]:
+    """How Blender shows a number. Angles stay plain numbers: Blender would keep them in radians, the settings are in degrees."""
+    if declared.shape == "share":
+        return {"subtype": "FACTOR"}
+    if declared.unit == "scene units":
+        return {"subtype": "DISTANCE", "unit": "LENGTH"}
+    if declared.unit == "mm":
+        return {"subtype": "DISTANCE_CAMERA", "unit": "CAMERA"}
+    return {"subtype": "PIXEL"} if declared.unit == "px" else {}
+
+
+def _step(default: float) -> int:
+    """A click on an arrow is a hundredth of this."""
+    return 100 if abs(default) >= 10 else 10 if abs(default) >= 1 else 1
 
 
 def _description(declared: Declaration) -> str:
@@ -81,6 +108,23 @@ def _group_class(name: str, settings: type) -> Any:
     return group
 
 
+def preview_properties() -> dict[str, Any]:
+    """Returns the properties of the preview, by name; they are no settings of the fit."""
+    return {
+        "live_preview": bpy.props.BoolProperty(
+            name="Live Preview",
+            description="Show the splats in the viewport while they are fitted",
+            default=True,
+        ),
+        "follow_view": bpy.props.BoolProperty(
+            name="Follow the View",
+            description="Have the engine draw the view anew every few seconds while it fits",
+            default=False,
+        ),
+        "preview_run": bpy.props.StringProperty(options={"HIDDEN"}),
+    }
+
+
 def make_classes() -> list[Any]:
     """Returns fresh classes to register: one a group, and last the one behind ``scene.splatfit``."""
     groups = {name: _group_class(name, settings) for name, settings in GROUPS.items()}
@@ -93,7 +137,14 @@ def make_classes() -> list[Any]:
     root.__annotations__["run_directory"] = bpy.props.StringProperty(
         name="Run Folder", description="Where the fit goes; empty: beside the .blend file", **folder
     )
-    return [*groups.values(), root]
+    root.__annotations__["render_in_place"] = bpy.props.BoolProperty(
+        name="Render in Place", description="Render the views in this Blender, which waits for them; off: a Blender in "
+        "the background renders a copy of the file, and you go on working", default=False
+    )  # fmt: skip
+    root.__annotations__ |= preview_properties()
+    remembered = compare.make_class()
+    root.__annotations__.update(choices.annotations(remembered))
+    return [*groups.values(), remembered, root]
 
 
 def group_values(group: Any, settings: type) -> dict[str, Any]:
@@ -109,9 +160,9 @@ def capture_settings(scene: Any) -> CaptureSettings:
     """Returns a scene's capture settings.
 
     Raises:
-        UserError: A value is outside its limits.
+        UserError: A value is outside its limits, or something that is pointed at is gone.
     """
-    values = group_values(scene.splatfit.capture, CaptureSettings)
+    values = group_values(scene.splatfit.capture, CaptureSettings) | choices.named_choices(scene.splatfit)
     return from_dict(CaptureSettings, values, where="The capture's settings")
 
 

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+import atexit
 from typing import Any
 
 import bpy
 
-from . import engine_box, engine_jobs, headless, panels, preferences, properties, running
-from .operators import editing, engine, files, fitting, words
+from . import (
+    curve_picture,
+    engine_box,
+    engine_jobs,
+    following,
+    headless,
+    panels,
+    preferences,
+    preview,
+    properties,
+    rig_overlay,
+    target_size,
+    test_view,
+)
+from .operators import (
+    editing,
+    engine,
+    files,
+    fitting,
+    presets,
+    recovering,
+    results,
+    rigs,
+    runs,
+    viewing,
+    words,
+)
 
 _registered: list[Any] = []
 _cli_handle: Any = None
+_LISTENERS: tuple[Any, ...] = (target_size, rig_overlay, test_view, presets)
+"""What Blender is told of beside classes, each by a ``register`` and an ``unregister`` of its own."""
 _PREFERENCES_CHARACTERS = 90
 """Of a line in the preferences' window."""
 
@@ -19,7 +47,9 @@ def register() -> None:
     """Registers everything; what fails half-way leaves nothing behind."""
     global _cli_handle
     groups = properties.make_classes()
-    operators = (*fitting.CLASSES, *files.CLASSES, *editing.CLASSES, *engine.CLASSES, *words.CLASSES)
+    operators: tuple[Any, ...] = (*fitting.CLASSES, *runs.CLASSES, *files.CLASSES, *editing.CLASSES)
+    operators += (*rigs.CLASSES, *results.CLASSES, *presets.CLASSES, *viewing.CLASSES)
+    operators += (*engine.CLASSES, *recovering.CLASSES, *words.CLASSES)
     try:
         for item in (*groups, preferences.make_class(_draw_engine), *operators, *panels.CLASSES):
             bpy.utils.register_class(item)
@@ -27,7 +57,12 @@ def register() -> None:
         bpy.types.Scene.splatfit = bpy.props.PointerProperty(type=groups[-1])  # type: ignore[attr-defined]
         for menu, draw in _menus():
             menu.append(draw)
+        for part in _LISTENERS:
+            part.register()
         _cli_handle = headless.register()
+        following.register()
+        following.listeners.append(preview.tick)
+        atexit.register(unregister)  # Blender 4.5 may hang or crash at its end if anything is left
     except BaseException:
         unregister()
         raise
@@ -36,8 +71,14 @@ def register() -> None:
 def unregister() -> None:
     """Ends what is running and takes away what was registered."""
     global _cli_handle
-    running.forget()
+    atexit.unregister(unregister)
+    following.unregister()
+    following.listeners.clear()
+    preview.forget()
     engine_jobs.forget()
+    curve_picture.icon.free()
+    for part in _LISTENERS:
+        part.unregister()
     if _cli_handle is not None:
         headless.unregister(_cli_handle)
         _cli_handle = None

@@ -9,17 +9,25 @@ from .session import Session
 
 @dataclass
 class Running:
-    """A session and what it is about.
+    """A session and what it is about. Names and numbers alone: undo makes Blender's own references void.
 
     Attributes:
         session: The session, running or over.
         scene_name: The scene it captures, and gets the result.
+        scene_uid: The scene's ``session_uid``, by which it is found though it was renamed; 0: by its name.
+        brings_splats: Whether a result is put into the scene at the end.
+        is_attached: Whether the run was started elsewhere: it is watched, not steered.
+        earlier: ``session_uid`` of the splat objects that the run had made before it was started anew.
         notes: What the import said, once it is over.
         result_name: The object it made.
     """
 
     session: Session
     scene_name: str
+    scene_uid: int = 0
+    brings_splats: bool = True
+    is_attached: bool = False
+    earlier: frozenset[int] = frozenset()
     notes: list[str] = field(default_factory=list)
     result_name: str = ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -83,7 +83,7 @@ def add_splats(
         UserError: No splat is left that could be drawn.
     """
     drawable, notes = _drawable(splats)
-    object = point_cloud.new_object(name, encoding.attributes_of(drawable))
+    object = new_splat_object(name, encoding.attributes_of(drawable))
     scene.collection.objects.link(object)
     return _finished(object, splats, drawable, provenance, notes)
 
@@ -96,7 +96,6 @@ def _finished(
     if far:
         notes.append(_far_note(far))
     if not point_cloud.has_native_splats():
-        ellipsoids.show(object)
         notes.append(_NO_NATIVE_SPLATS)
     formation = (provenance.formation if provenance else "") or splats.metadata.get("formation", "")
     if formation == "classic":
@@ -118,17 +117,44 @@ def replace_splats(object: Any, splats: Splats, provenance: Provenance | None = 
     Raises:
         UserError: The object is no local point cloud, or no splat is left that could be drawn.
     """
-    if object.type != "POINTCLOUD" or object.data.library is not None:
+    if not is_own_point_cloud(object):
         raise UserError(
             f"{object.name!r} is not a point cloud of this file.", "Select a splat object of this file."
         )
     drawable, notes = _drawable(splats)
-    attributes = encoding.attributes_of(drawable)
+    refill(object, encoding.attributes_of(drawable))
+    return _finished(object, splats, drawable, provenance, notes)
+
+
+def new_splat_object(name: str, attributes: Mapping[str, encoding.Float32]) -> Any:
+    """Returns a new object that shows splats as this Blender can; it is linked to no scene.
+
+    Args:
+        name: Of the object and its data.
+        attributes: By name, as ``encoding.attributes_of`` gives them.
+    """
+    object = point_cloud.new_object(name, attributes)
+    if not point_cloud.has_native_splats():
+        ellipsoids.show(object)
+    return object
+
+
+def refill(object: Any, attributes: Mapping[str, encoding.Float32]) -> None:
+    """Gives an object other splats; its transform, materials, modifiers and provenance stay.
+
+    Args:
+        object: A point cloud of this file, in object mode.
+        attributes: By name, as ``encoding.attributes_of`` gives them.
+    """
     if point_cloud.can_resize():
         point_cloud.fill(object.data, attributes)
     else:
         _swap_data(object, attributes)
-    return _finished(object, splats, drawable, provenance, notes)
+
+
+def is_own_point_cloud(object: Any) -> bool:
+    """Tells whether an object is a point cloud whose data this file holds, and may change."""
+    return object.type == "POINTCLOUD" and object.data.library is None
 
 
 def read_splats(
@@ -223,7 +249,7 @@ def _far_note(far: int) -> str:
     )
 
 
-def _swap_data(object: bpy.types.Object, attributes: dict[str, encoding.Float32]) -> None:
+def _swap_data(object: bpy.types.Object, attributes: Mapping[str, encoding.Float32]) -> None:
     """Gives the object new data with the old one's name and materials; the new data's own object goes."""
     old: Any = object.data
     made = point_cloud.new_object(old.name, attributes)

@@ -28,6 +28,7 @@ from splat_engine.formats.conventions import FORMATIONS, Formation
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.events import Event, Failed, Finished
 from splat_engine.formats.files import read_json, write_failure, write_json
+from splat_engine.formats.locks import Lock
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import (
     RANDOM_START,
@@ -267,32 +268,41 @@ def _propose(options: argparse.Namespace) -> int:
 def _follow(
     options: argparse.Namespace, work: Callable[[RunDirectory, Callable[[Event], None]], Finished]
 ) -> int:
-    """Does a run's work with its log and its events; returns the exit code."""
+    """Does a run's work with its log and its events, alone in the run's folder; returns the exit code."""
     report.guard_stdout()
     run = RunDirectory.create(options.out)
-    _log_to(run.log)
-    options.log = run.log
-    with report.Reporter(options.progress or report.default_style(), run.events) as reporter:
+    style = options.progress or report.default_style()
+    with _alone_in(run, style), report.Reporter(style, run.events) as reporter:
+        _log_to(run.log)
+        options.log = run.log
         try:
             finished = work(run, reporter.emit)
         except UserError as error:
             logger.error(
                 "%s", error, exc_info=error.cause if isinstance(error.cause, BaseException) else None
             )
-            reporter.emit(_failed(error))
+            reporter.emit(Failed.of(error))
             raise
         except Exception as error:
             logger.exception("failure")
-            reporter.emit(_failed(_failure(error, run.log)))
+            reporter.emit(Failed.of(_failure(error, run.log)))
             raise
     if reporter.style == "bar":
         report.say_table({"result": run.root, "reason": finished.reason, **finished.metrics})
     return EXIT_INTERRUPTED if finished.reason == "interrupted" else EXIT_OK
 
 
-def _failed(error: UserError) -> Failed:
-    words = error.as_dict()
-    return Failed(headline=words["headline"], hint=words["hint"], cause=words["cause"])
+@contextmanager
+def _alone_in(run: RunDirectory, style: report.ProgressStyle) -> Iterator[None]:
+    """Holds the run's lock; where another engine has it, the refusal is told on stdout and not in that engine's files."""
+    try:
+        lock = Lock(run.lock, f"The run {run.root}")
+    except UserError as error:
+        with report.Reporter(style) as reporter:
+            reporter.emit(Failed.of(error))
+        raise
+    with lock:
+        yield
 
 
 def _request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:

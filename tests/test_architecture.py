@@ -37,12 +37,42 @@ ALLOWED: dict[str, set[str]] = {
     f"{OPS}.reference": {"torch", FORMATS},
     FIT: {NUMPY, "torch", OPS, FORMATS, NATIVE, "OpenEXR", "PIL", "scipy"},
     "splat_engine.*": {NUMPY, "torch", FORMATS, NATIVE, OPS, FIT, "OpenEXR", "PIL", "scipy", "tqdm"},
-    "addon": {"bpy", "mathutils", "bpy_extras", "gpu", "bl_math", "idprop", NUMPY, FORMATS, NATIVE},
+    "addon": {
+        "bpy",
+        "mathutils",
+        "bpy_extras",
+        "gpu",
+        "gpu_extras",
+        "bl_ui",
+        "bl_operators",
+        "bl_math",
+        "idprop",
+        NUMPY,
+        FORMATS,
+        NATIVE,
+    },
 }
 # Modules of the add-on that must not know Blender: they are tested without it.
-WITHOUT_BPY = ("addon.session", "addon.engine_process", "addon.engine_setup", "addon.adviser")
+WITHOUT_BPY = (
+    "addon.session",
+    "addon.curve",
+    "addon.child_process",
+    "addon.engine_process",
+    "addon.engine_setup",
+    "addon.adviser",
+    "addon.earlier_runs",
+    "addon.run_follower",
+    "addon.running",
+)
 # Who may write to stdout: the commands. Everyone else logs, or returns.
-PRINTERS = ("splat_engine.cli", "splat_engine.report", "addon.headless", "addon.__main__", "tools")
+PRINTERS = (
+    "splat_engine.cli",
+    "splat_engine.report",
+    "addon.headless",
+    "addon.event_stream",
+    "addon.__main__",
+    "tools",
+)
 # Calls that are work: none of them may happen while a module is imported.
 WORK = {
     "print",

@@ -16,11 +16,11 @@ import bpy
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, View, read_capture, write_capture
 from splat_engine.formats.errors import UserError
-from splat_engine.formats.settings import CaptureSettings
+from splat_engine.formats.settings import AROUND_RIGS, CaptureSettings
 
 from .capture import CaptureProgress, CaptureSteps, capture_steps, scene_of
 from .fingerprint import scene_fingerprint
-from .plan import GENERATED_RIGS, RIG_SIZE_PX, Offer, offer_cameras, place_names
+from .plan import RIG_SIZE_PX, Offer, offer_cameras, place_names
 from .render import RenderOptions, Stage
 
 log = logging.getLogger(__name__)
@@ -73,8 +73,8 @@ def shares_of(settings: CaptureSettings) -> Shares:
 
 def unsuitable(settings: CaptureSettings) -> str:
     """Returns in a sentence why a capture with these settings cannot choose its views, or ""."""
-    if settings.rig not in GENERATED_RIGS:
-        return "The scene's own cameras are captured as they are: views are chosen on a sphere, dome or ring only."
+    if settings.rig not in AROUND_RIGS:
+        return "Views are chosen on a sphere, dome or ring only: the scene's own cameras, those on faces and those inside a room are captured as they are."
     if not settings.render:
         return "Without rendering there is nothing to choose views by, so all of them are placed evenly."
     if settings.views - shares_of(settings).held_out < LEAST_VIEWS:

@@ -32,7 +32,7 @@ from splat_engine.formats.point_ply import write_point_ply
 from splat_engine.formats.settings import CaptureSettings
 
 from .cameras import image_frame
-from .checks import reads_object_index, scene_warnings
+from .checks import can_denoise, reads_object_index, scene_warnings
 from .fingerprint import scene_fingerprint
 from .pictures import write_picture
 from .plan import Plan, SceneFacts, make_plan
@@ -143,6 +143,8 @@ def capture_steps(
     options, lent = _options(scene, settings)
     if not lent:
         warnings.append("A material or driver reads object indices, so the views have no object index pass.")
+    if (settings.denoise or settings.test_denoise) and not can_denoise():
+        warnings.append("This Blender has no denoiser: the views stay noisy. Take 64 samples or more.")
     with Stage(scene, view_layer, options) as stage:
         yield CaptureProgress(0, 0, "Looking at the scene")
         plan = make_plan(stage, settings, facts, extra_cameras, held_out_cameras)
@@ -156,6 +158,23 @@ def capture_steps(
     yield CaptureProgress(len(plan.views), len(plan.views), "Making start points")
     init = job.make_points(warnings)
     return job.finish(init, names, warnings)
+
+
+def plan_capture(source: bpy.types.Context | bpy.types.Scene, settings: CaptureSettings) -> Plan:
+    """Returns what ``capture_steps`` would capture, without rendering; the scene is as before.
+
+    Args:
+        source: A context, or a scene.
+        settings: What is captured.
+
+    Raises:
+        UserError: As of ``capture_steps``.
+    """
+    scene, view_layer = scene_of(source)
+    view_layer.update()
+    facts = SceneFacts(image_frame(scene.render), GivenCameras.of(scene, view_layer), _fps(scene))
+    with Stage(scene, view_layer, RenderOptions(engine=settings.engine)) as stage:
+        return make_plan(stage, settings, facts)
 
 
 def scene_of(source: bpy.types.Context | bpy.types.Scene) -> tuple[bpy.types.Scene, bpy.types.ViewLayer]:
@@ -251,7 +270,7 @@ class _Job:
         later = self.seconds[1:] or self.seconds  # the first view also loads the scene
         each = statistics.median(later) if later else 0.0
         total = len(self.plan.views)
-        message = f"Rendering {view.camera.name} ({done + 1} of {total})"
+        message = f"Rendering {view.camera.name}"
         return CaptureProgress(done, total, message, each, each * (total - done))
 
     def _samples(self, view: View) -> int:

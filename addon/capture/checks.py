@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -21,6 +22,12 @@ def scene_warnings(scene: bpy.types.Scene) -> list[str]:
         *_compositing(scene),
     ]
     return list(dict.fromkeys(found))
+
+
+def can_denoise() -> bool:
+    """Tells whether this Blender has Open Image Denoise; some distributions' own builds lack it."""
+    cycles = sys.modules.get("_cycles")  # Cycles' own module, loaded with its add-on
+    return bool(getattr(cycles, "with_openimagedenoise", False))
 
 
 def _listed(names: Iterable[str]) -> str:

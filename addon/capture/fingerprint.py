@@ -154,6 +154,8 @@ _UNSEEN = {
         "uv_layer_stencil",
     ),
 }
+_OWN = "splatfit"
+"""Our own settings in a scene: what of them decides pixels is in a view's fingerprint."""
 _BULK = {"data", "points", "bezier_points", "keyframe_points", "elements", "sampled_points"}
 """Collections of like items with nothing but numbers that matter."""
 _REACHED_OTHERWISE = (
@@ -199,7 +201,9 @@ def _pieces(struct: Any, depth: int) -> Iterator[bytes]:
     for prop in plain_properties(struct):
         name = prop.identifier
         if not _skipped(name) and not (node and name in _NODE_LAYOUT):
-            yield f"{name}={_plain(value_of(struct, name))}\n".encode("utf-8", "surrogatepass")
+            yield f"{name}={_plain(_placed(struct, value_of(struct, name)))}\n".encode(
+                "utf-8", "surrogatepass"
+            )
     yield _custom_properties(struct)
     if depth == 0:
         return
@@ -224,10 +228,19 @@ def _custom_properties(struct: Any) -> bytes:
     if not isinstance(struct, (bpy.types.ID, bpy.types.Modifier, bpy.types.PropertyGroup)):
         return b""
     try:
-        names = sorted(name for name in struct.keys() if name not in struct.bl_rna.properties)  # noqa: SIM118
+        known = {*struct.bl_rna.properties.keys(), _OWN}
+        names = sorted(name for name in struct.keys() if name not in known)  # noqa: SIM118
     except TypeError:  # this kind of struct takes none
         return b""
     return repr([(name, _plain_custom(struct[name])) for name in names]).encode("utf-8", "surrogatepass")
+
+
+def _placed(struct: Any, value: Any) -> Any:
+    """Returns a value, a relative path as an absolute one: a copy of the file elsewhere names the same file by another."""
+    if isinstance(value, str) and value.startswith("//"):
+        owner = struct.id_data
+        return os.path.normpath(bpy.path.abspath(value, library=owner.library if owner else None))
+    return value
 
 
 def _plain_custom(value: Any) -> str:
@@ -237,7 +250,7 @@ def _plain_custom(value: Any) -> str:
 
 
 def _skipped(name: str) -> bool:
-    return name in _UNSEEN or name.startswith(_UNSEEN_START)
+    return name in _UNSEEN or name == _OWN or name.startswith(_UNSEEN_START)
 
 
 def _collection_pieces(prop: Any, items: Any, depth: int) -> Iterator[bytes]:
@@ -286,7 +299,9 @@ def _plain(value: Any) -> str:
 def _outside_files() -> Iterator[str]:
     """Yields path, size and time of the pictures, libraries and caches that the file names."""
     for block in (*bpy.data.images, *bpy.data.libraries, *bpy.data.volumes, *bpy.data.cache_files):
-        path = bpy.path.abspath(block.filepath, library=block.library) if block.filepath else ""
+        if not block.filepath:
+            continue
+        path = os.path.normpath(bpy.path.abspath(block.filepath, library=block.library))
         try:
             state = os.stat(path)
         except OSError:

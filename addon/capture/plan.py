@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,19 +11,28 @@ import numpy as np
 
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import View, mark_held_out
+from splat_engine.formats.conventions import Float
 from splat_engine.formats.errors import UserError
-from splat_engine.formats.settings import CaptureSettings
+from splat_engine.formats.settings import PLACED_RIGS, CaptureSettings
 
 from .bounds import INVISIBLE, Bodies, collect_bodies, target_test
 from .cameras import ImageFrame
+from .faces import camera_mesh, face_cameras, faces_of
+from .inside import inside_cameras
 from .render import Stage
 from .rigs import Framing, frame_target, rig_cameras, spread_held_out
+from .seeing import unseeing_notes
 from .sources import GivenCameras, parse_frames, scene_views
 from .survey import survey
-from .useful import useful_cameras
+from .useful import Rays, Verdict, caster, judge_views, useful_cameras
 
 RIG_SIZE_PX = 512
-GENERATED_RIGS = ("sphere", "dome", "ring")
+LENS_MM = 50.0
+"""Of a rig around the target, unless one is asked for."""
+SURROUNDINGS = "Taken as surroundings"
+"""How the note begins that says what is not framed."""
+_MOST_TRIED = 4
+"""Where cameras are dropped, a rig of up to so many times the views is looked at for others."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +88,10 @@ def make_plan(
     """
     belongs = target_test(settings.target)
     present = stage.scene.frame_current
-    if settings.rig in GENERATED_RIGS:
-        bodies = _look(stage, belongs)
-        framing = _framing(bodies, stage.scene, chosen=belongs is not None)
-        views = [View(camera, frame=present) for camera in _rig(framing, settings)]
-        notes = _rig_notes(framing, settings)
+    if settings.rig in PLACED_RIGS:
+        placed = _place(stage, belongs, settings)
+        bodies, framing, notes = placed.bodies, placed.framing, placed.notes
+        views = [View(camera, frame=present) for camera in placed.cameras]
     else:
         scene_own = scene_views(stage, settings.rig, parse_frames(settings.frames), facts.image, facts.given)
         stage.set_frame(present)
@@ -91,6 +100,8 @@ def make_plan(
         framing = _framing(bodies, stage.scene, chosen=chosen) if len(bodies.points) else None
         views = [View(_resized(camera, settings), frame=frame) for camera, frame in scene_own.views]
         notes = scene_own.notes + _motion_notes(scene_own.motion)
+        if framing is not None and not scene_own.motion:
+            notes += unseeing_notes([camera for camera, _ in scene_own.views], bodies)
         if framing is None:
             notes.append("Nothing in the scene has a surface that renders.")
     views = list(mark_held_out(views, settings.hold_out))
@@ -134,7 +145,9 @@ def offer_cameras(stage: Stage, settings: CaptureSettings, candidates: int, held
     bodies = _look(stage, belongs)
     framing = _framing(bodies, stage.scene, chosen=belongs is not None)
     offered = _called(place_names(candidates), _even_rig(framing, settings, candidates))
-    useful = survey(stage.scene, stage.view_layer, lambda graph: useful_cameras(graph, offered))
+    useful = survey(
+        stage.scene, stage.view_layer, lambda graph: useful_cameras(Rays(graph, bodies.objects), offered)
+    )
     turned = replace(settings, seed=settings.seed + 1)
     tests = _even_rig(framing, turned, held_out) if held_out else []
     return Offer(tuple(useful), tuple(_called([f"held out {n + 1}" for n in range(held_out)], tests)))
@@ -147,6 +160,106 @@ def place_names(count: int) -> list[str]:
 
 def _called(names: Sequence[str], cameras: Sequence[Camera]) -> list[Camera]:
     return [replace(camera, name=name) for name, camera in zip(names, cameras, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A rig's cameras in the order of the capture, and what was met while they were placed."""
+
+    bodies: Bodies
+    framing: Framing
+    cameras: list[Camera]
+    notes: list[str]
+
+
+def _place(stage: Stage, belongs: object, settings: CaptureSettings) -> _Placed:
+    """Places a rig's cameras, in one look at the scene."""
+    stage.scene.camera = stage.camera
+    faces = None
+    if settings.rig == "faces":
+        mesh = camera_mesh(settings.faces)
+        faces = faces_of(mesh, bpy.context.evaluated_depsgraph_get())
+        stage.aside.hide_from_renders(mesh)
+
+    def visit(graph: bpy.types.Depsgraph) -> _Placed:
+        bodies = collect_bodies(graph, belongs)  # type: ignore[arg-type]
+        framing = _framing(bodies, stage.scene, chosen=belongs is not None)
+        notes = _rig_notes(framing, settings)
+        rays = Rays(graph, bodies.objects)
+        if faces is not None:
+            cameras = _on_faces(rays, framing, faces, settings, notes)
+        elif settings.rig == "inside":
+            cameras = inside_cameras(
+                framing,
+                caster(rays),
+                settings.views,
+                size_px=settings.resolution or RIG_SIZE_PX,
+                lens_mm=settings.lens_mm,
+                seed=settings.seed,
+            )
+        else:
+            cameras = _around(rays, framing, settings, notes)
+        outward = np.array([-camera.forward for camera in cameras])
+        order = spread_held_out(outward, settings.hold_out)
+        return _Placed(bodies, framing, [cameras[number] for number in order], notes)
+
+    return survey(stage.scene, stage.view_layer, visit)
+
+
+def _around(rays: Rays, framing: Framing, settings: CaptureSettings, notes: list[str]) -> list[Camera]:
+    """Returns a rig's cameras; others, of a denser rig, stand in for those that see nothing of the target."""
+    cameras = _even_rig(framing, settings, settings.views)
+    verdict = judge_views(rays, cameras, framing)
+    if not verdict.dropped:
+        return cameras
+    count = math.ceil(settings.views * min(_MOST_TRIED, settings.views / len(verdict.clear)))
+    denser = _even_rig(framing, settings, count)
+    kept = [denser[number] for number in judge_views(rays, denser, framing).clear]
+    if len(kept) < len(verdict.clear):
+        kept = [cameras[number] for number in verdict.clear]
+    even = np.unique(np.linspace(0, len(kept) - 1, min(settings.views, len(kept))).round().astype(int))
+    notes.append(_dropped_note(verdict, len(cameras), len(even) == len(cameras)))
+    return [kept[int(number)] for number in even]
+
+
+def _on_faces(
+    rays: Rays,
+    framing: Framing,
+    faces: tuple[Float, Float],
+    settings: CaptureSettings,
+    notes: list[str],
+) -> list[Camera]:
+    centers, normals = faces
+    cameras = face_cameras(
+        centers,
+        normals,
+        settings.faces_look,
+        framing,
+        settings.views,
+        size_px=settings.resolution or RIG_SIZE_PX,
+        lens_mm=settings.lens_mm,
+    )
+    if len(centers) > settings.views:
+        notes.append(
+            f"The camera mesh has {len(centers)} faces; {settings.views} of them are used. Raise the views for more."
+        )
+    if settings.faces_look != "target":
+        return cameras
+    verdict = judge_views(rays, cameras, framing)
+    if verdict.dropped:
+        notes.append(_dropped_note(verdict, len(cameras), replaced=False))
+    return [cameras[number] for number in verdict.clear]
+
+
+def _dropped_note(verdict: Verdict, count: int, replaced: bool) -> str:
+    reasons = []
+    if verdict.inside:
+        reasons.append(f"{verdict.inside} of {count} cameras would stand inside something")
+    if verdict.blocked:
+        whose = "" if verdict.inside else f" of {count} cameras"
+        reasons.append(f"{verdict.blocked}{whose} have the target behind a wall")
+    ending = "others stand in for them" if replaced else "they are left out"
+    return f"{', and '.join(reasons)}; {ending}."
 
 
 def _look(stage: Stage, belongs: object) -> Bodies:
@@ -172,10 +285,11 @@ def _has_geometry(scene: bpy.types.Scene) -> bool:
     return any(obj.type not in INVISIBLE and not obj.hide_render for obj in scene.objects)
 
 
-def _rig(framing: Framing, settings: CaptureSettings) -> list[Camera]:
+def around_views(framing: Framing, settings: CaptureSettings) -> list[View]:
+    """Returns the views of a rig around a target, as if no camera were in the way of anything."""
     cameras = _even_rig(framing, settings, settings.views)
-    outward = np.array([-camera.forward for camera in cameras])
-    return [cameras[i] for i in spread_held_out(outward, settings.hold_out)]
+    order = spread_held_out(np.array([-camera.forward for camera in cameras]), settings.hold_out)
+    return list(mark_held_out([View(cameras[number]) for number in order], settings.hold_out))
 
 
 def _even_rig(framing: Framing, settings: CaptureSettings, count: int) -> list[Camera]:
@@ -184,7 +298,7 @@ def _even_rig(framing: Framing, settings: CaptureSettings, count: int) -> list[C
         settings.rig,
         count,
         size_px=settings.resolution or RIG_SIZE_PX,
-        lens_mm=settings.lens_mm,
+        lens_mm=settings.lens_mm or LENS_MM,
         distance=settings.distance,
         margin=settings.margin,
         elevation_deg=settings.elevation_deg,
@@ -196,9 +310,7 @@ def _rig_notes(framing: Framing, settings: CaptureSettings) -> list[str]:
     notes = []
     if framing.backdrops:
         listed = ", ".join(framing.backdrops[:5]) + (" and more" if len(framing.backdrops) > 5 else "")
-        notes.append(
-            f"Taken as surroundings, not as what the cameras frame: {listed}. Set a target to change that."
-        )
+        notes.append(f"{SURROUNDINGS}, not as what the cameras frame: {listed}. Set a target to change that.")
     if framing.ground_z is not None and settings.rig == "sphere":
         notes.append("The target stands on a ground, so the cameras stay above it.")
     if settings.frames:

@@ -106,7 +106,7 @@ class SettingAside:
     """Records a scene on entering, and puts all of it back on leaving, whatever happened in between.
 
     Covers the scene's own settings, render and engine settings, every view layer, the cameras bound to timeline
-    markers, the objects' pass indices, the shown render slot, and removes the data-blocks made meanwhile that were
+    markers, the objects' pass indices and render visibility, the shown render slot, and removes the data-blocks made meanwhile that were
     given to ``own``. What is not changed is not written, so animation and handlers are not disturbed.
 
     Args:
@@ -119,6 +119,7 @@ class SettingAside:
         self._records: list[_Record] = []
         self._markers: list[tuple[bpy.types.TimelineMarker, bpy.types.Object]] = []
         self._pass_indices: list[tuple[bpy.types.Object, int]] = []
+        self._hidden: list[bpy.types.Object] = []
         self._owned: list[bpy.types.ID] = []
         self._slot: int | None = None
 
@@ -161,6 +162,12 @@ class SettingAside:
             self._pass_indices.append((obj, obj.pass_index))
             obj.pass_index = index
 
+    def hide_from_renders(self, obj: bpy.types.Object) -> None:
+        """Hides an object from renders until the end."""
+        if not obj.hide_render:
+            self._hidden.append(obj)
+            obj.hide_render = True
+
     def own(self, block: bpy.types.ID) -> None:
         """Has a data-block removed at the end."""
         self._owned.append(block)
@@ -185,6 +192,8 @@ class SettingAside:
                 marker.camera = camera
         for obj, index in reversed(self._pass_indices):
             obj.pass_index = index
+        for obj in self._hidden:
+            obj.hide_render = False
         for _ in range(_PASSES_OVER_SETTINGS):
             for record in self._records:
                 record.put_back()
@@ -198,6 +207,7 @@ class SettingAside:
         if self._slot is not None and image is not None:
             image.render_slots.active_index = self._slot
         self._markers, self._pass_indices, self._owned, self._slot = [], [], [], None
+        self._hidden = []
         return left
 
 

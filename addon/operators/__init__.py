@@ -1,8 +1,11 @@
 """Operators: what buttons and shortcuts call.
 
-* ``fitting``  capture and fit, pause, stop
+* ``fitting``  capture and fit, pause, stop, discard
+* ``runs``     earlier runs: import, resume, watch, remove
 * ``files``    PLY in and out
 * ``editing``  splats moved, cropped, cleaned, selected and split
 * ``engine``   is the engine's Python fit to be used?
+* ``recovering``  what a button does about an error
+* ``viewing``  the engine's picture on request
 * ``words``    a person's mistake as a report, a failure of ours as a dialog
 """

@@ -1,4 +1,4 @@
-"""Capture and fit: started by a button, followed by a timer, steered by pause, stop and Esc.
+"""Capture and fit: started by a button, steered by Pause, Stop and Discard, followed by a timer.
 
 No ``from __future__ import annotations`` here: Blender reads properties from annotations.
 """
@@ -10,7 +10,7 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import engine_jobs, properties, running, workflow
+from .. import earlier_runs, engine_jobs, following, properties, results, running, workflow
 from ..session import Session, State
 from .words import in_words
 
@@ -18,16 +18,31 @@ _TIMER_S = 0.1
 _WAIT_S = 0.5
 
 
-class _Follows:
-    """Runs a session: in the GUI as a modal operator, in background to its end."""
+def has_window(context: Any) -> bool:
+    """Tells whether timers come; in background none does, though there may be something like a window."""
+    return context.window is not None and not bpy.app.background
+
+
+class Starts:
+    """Starts a session: in a window a timer goes on with it, in background it runs to its end.
+
+    Views that are rendered in this Blender are the exception: the scene is set aside meanwhile, so the operator keeps
+    every event to itself, and Esc cancels.
+    """
 
     report: Any
     poll_message_set: Any
+    brings_splats = False
+    is_attached = False
     _timer: Any = None
 
     def make_session(self, context: Any) -> Session:
         """Returns the session to run; raises UserError."""
         raise NotImplementedError
+
+    def renders_here(self, context: Any) -> bool:
+        """Tells whether this Blender renders views."""
+        return False
 
     @classmethod
     def poll(cls, context: Any) -> bool:
@@ -49,34 +64,35 @@ class _Follows:
 
     @in_words
     def invoke(self, context: Any, event: Any) -> Any:
-        """Starts, and goes on with every tick of a timer."""
-        if context.window is None:
+        """Starts."""
+        if not has_window(context):
             return self.execute(context)
         self._begin(context)
+        if not self.renders_here(context):
+            following.follow()
+            return {"FINISHED"}
         self._timer = context.window_manager.event_timer_add(_TIMER_S, window=context.window)
         context.window_manager.modal_handler_add(self)
         return {"RUNNING_MODAL"}
 
     @in_words
     def modal(self, context: Any, event: Any) -> Any:
-        """Takes a tick, or Esc."""
+        """Takes a tick, or Esc, while views are rendered here; nothing may be changed, so no event goes on."""
         job = running.current()
-        if job is None or job.session.state.is_over:
-            return self._end(context)
+        if job is None or job.session.state is not State.CAPTURING:
+            return self._hand_over(context)
         if event.type == "ESC" and event.value == "PRESS":
             job.session.cancel()
-            return self._end(context)
-        # While views are rendered the scene is set aside: nothing may be changed, so no event goes on.
-        keep = {"RUNNING_MODAL"} if job.session.state is State.CAPTURING else {"PASS_THROUGH"}
+            return self._hand_over(context)
         if event.type != "TIMER":
-            return keep
+            return {"RUNNING_MODAL"}
         try:
-            going_on = job.session.poll()
+            job.session.poll()
         except BaseException:
             self._remove_timer(context)
             raise
-        _redraw(context)
-        return keep if going_on else self._end(context)
+        following.redraw()
+        return {"RUNNING_MODAL"} if job.session.state is State.CAPTURING else self._hand_over(context)
 
     def cancel(self, context: Any) -> None:
         """Called by Blender when the operator's window or file is closed."""
@@ -87,27 +103,39 @@ class _Follows:
 
     def _begin(self, context: Any) -> None:
         session = self.make_session(context)
-        session.start()
-        running.begin(running.Running(session, context.scene.name))
+        following.begin(
+            following.job_of(
+                session, context.scene, brings_splats=self.brings_splats, is_attached=self.is_attached
+            )
+        )
+
+    def _hand_over(self, context: Any) -> Any:
+        """The views are there, or will not come: the timer goes on from here."""
+        self._remove_timer(context)
+        job = running.current()
+        if job is None or job.session.state is State.CANCELLED:
+            following.redraw()
+            self.report({"WARNING"}, "Splatfit: cancelled")
+            return {"CANCELLED"}
+        if job.session.error is not None:
+            raise job.session.error
+        following.follow()
+        return {"FINISHED"}
 
     def _end(self, context: Any) -> Any:
-        self._remove_timer(context)
-        _redraw(context)
+        """Without a window: uses what the session made."""
         job = running.current()
-        if job is None:
-            return {"CANCELLED"}
+        assert job is not None
         if job.session.error is not None:
             raise job.session.error
         if job.session.state is not State.FINISHED:
             self.report({"WARNING"}, "Splatfit: cancelled")
             return {"CANCELLED"}
-        self.finish(context, job)
+        if job.brings_splats:
+            following.bring_home(job)
         for note in (*job.session.report.warnings, *job.notes):
             self.report({"WARNING"}, note)
         return {"FINISHED"}
-
-    def finish(self, context: Any, job: running.Running) -> None:
-        """Uses what the session made; raises UserError."""
 
     def _remove_timer(self, context: Any) -> None:
         if self._timer is not None:
@@ -115,8 +143,8 @@ class _Follows:
             self._timer = None
 
 
-class SPLATFIT_OT_capture(_Follows, bpy.types.Operator):
-    """Render the scene's views: what splats are fitted to."""
+class SPLATFIT_OT_capture(Starts, bpy.types.Operator):
+    """Render the scene's views: what splats are fitted to"""
 
     bl_idname = "splatfit.capture"
     bl_label = "Capture"
@@ -125,13 +153,18 @@ class SPLATFIT_OT_capture(_Follows, bpy.types.Operator):
         """Returns a session that captures."""
         return workflow.capture_session(request_of(context))
 
+    def renders_here(self, context: Any) -> bool:
+        """As the scene says."""
+        return bool(context.scene.splatfit.render_in_place)
 
-class SPLATFIT_OT_fit(_Follows, bpy.types.Operator):
-    """Capture the scene, fit splats to it, and put them in its place. Esc cancels."""
+
+class SPLATFIT_OT_fit(Starts, bpy.types.Operator):
+    """Capture the scene, fit splats to it, and put them in its place"""
 
     bl_idname = "splatfit.fit"
     bl_label = "Fit Splats"
-    bl_options = {"UNDO"}  # not REGISTER: a panel to adjust the last operation would fit all over again
+    # Nothing has changed when it returns: the step of undo is made when the result comes.
+    brings_splats = True
 
     use_capture: bpy.props.BoolProperty(  # type: ignore[valid-type]
         name="Use Capture", description="Fit to the capture that is there, as it is", default=False
@@ -142,24 +175,18 @@ class SPLATFIT_OT_fit(_Follows, bpy.types.Operator):
 
     def make_session(self, context: Any) -> Session:
         """Returns a session that captures and fits."""
-        return workflow.fit_session(
-            request_of(context, resume=self.resume, use_capture=self.use_capture or self.resume)
-        )
+        request = request_of(context, resume=self.resume, use_capture=self.use_capture or self.resume)
+        session = workflow.fit_session(request)
+        results.before_fit(context.scene, request.run_directory, resume=self.resume)
+        return session
 
-    def finish(self, context: Any, job: running.Running) -> None:
-        """Brings the result into the scene that was captured."""
-        target = bpy.data.scenes.get(job.scene_name)
-        if target is None:
-            raise UserError(
-                f"The scene {job.scene_name!r} is gone; the result is {job.session.run.splats}.",
-                "Import that file where you want it.",
-            )
-        added = workflow.import_run(target, job.session.run, job.session.report.test_psnr_db)
-        job.result_name, job.notes = added.object.name, list(added.notes)
+    def renders_here(self, context: Any) -> bool:
+        """As the scene says, if views are rendered at all."""
+        return bool(context.scene.splatfit.render_in_place) and not (self.use_capture or self.resume)
 
 
 class SPLATFIT_OT_pause(bpy.types.Operator):
-    """Let the fit stand still, or go on."""
+    """Let the fit stand still, or go on"""
 
     bl_idname = "splatfit.pause"
     bl_label = "Pause"
@@ -168,7 +195,8 @@ class SPLATFIT_OT_pause(bpy.types.Operator):
     def poll(cls, context: Any) -> bool:
         """Only a fit can be paused."""
         job = running.current()
-        return job is not None and job.session.state in (State.FITTING, State.PAUSED)
+        fits = job is not None and job.session.state in (State.FITTING, State.PAUSED)
+        return fits and job is not None and not job.is_attached
 
     def execute(self, context: Any) -> Any:
         """Asks the engine."""
@@ -180,7 +208,7 @@ class SPLATFIT_OT_pause(bpy.types.Operator):
 
 
 class SPLATFIT_OT_stop(bpy.types.Operator):
-    """End the fit now and take the splats as they are; a capture is cancelled, and can go on later."""
+    """End the fit now and take the splats as they are. Views that are being rendered are kept for the next time"""
 
     bl_idname = "splatfit.stop"
     bl_label = "Stop"
@@ -191,11 +219,50 @@ class SPLATFIT_OT_stop(bpy.types.Operator):
         return running.is_busy()
 
     def execute(self, context: Any) -> Any:
-        """Asks the engine."""
+        """Asks the engine; what was started elsewhere is only no longer watched."""
         job = running.current()
         if job is None:
             return {"CANCELLED"}
-        job.session.stop()
+        if job.is_attached:
+            job.session.cancel()
+        else:
+            job.session.stop()
+        following.redraw()
+        return {"FINISHED"}
+
+
+class SPLATFIT_OT_discard(bpy.types.Operator):
+    """Throw the fit away: its splats and the files of its run. The rendered views are kept"""
+
+    bl_idname = "splatfit.discard"
+    bl_label = "Discard"
+    bl_options = {"UNDO"}
+
+    @classmethod
+    def poll(cls, context: Any) -> bool:
+        """There must be a fit of this Blender's own, running or over."""
+        job = running.current()
+        return job is not None and job.brings_splats and not job.is_attached
+
+    def invoke(self, context: Any, event: Any) -> Any:
+        """Asks first."""
+        return context.window_manager.invoke_confirm(self, event)
+
+    @in_words
+    def execute(self, context: Any) -> Any:
+        """Ends the engine, takes its splats out of the scene, and removes the run's files."""
+        job = running.current()
+        if job is None:
+            return {"CANCELLED"}
+        job.session.discard()
+        target = following.scene_of(job)
+        for item in workflow.results_of(target, job.session.run.root) if target is not None else ():
+            if item.session_uid not in job.earlier:
+                workflow.remove_splats(item)
+        running.forget()
+        for note in earlier_runs.remove(job.session.run.root):
+            self.report({"WARNING"}, note)
+        following.redraw()
         return {"FINISHED"}
 
 
@@ -208,14 +275,33 @@ def request_of(context: Any, *, resume: bool = False, use_capture: bool = False)
     chosen = context.scene.splatfit
     return workflow.FitRequest(
         scene=context.scene,
-        capture_directory=_folder(chosen.capture_directory, "capture"),
+        capture_directory=capture_folder(context),
         run_directory=_folder(chosen.run_directory, "run"),
         capture=properties.capture_settings(context.scene),
         run=properties.run_settings(context.scene),
         engine_python=engine_jobs.chosen_python(),
         resume=resume,
         use_capture=use_capture,
+        in_place=bpy.app.background or chosen.render_in_place,
     )
+
+
+def capture_folder(context: Any) -> Path:
+    """Returns where the scene's views go.
+
+    Raises:
+        UserError: The file was never saved and no folder is chosen.
+    """
+    return _folder(context.scene.splatfit.capture_directory, "capture")
+
+
+def run_folders(context: Any) -> tuple[Path, ...]:
+    """Returns where earlier runs may lie: beside the file, and where the scene says; none for a file never saved."""
+    found = [workflow.default_folder(bpy.data.filepath)] if bpy.data.filepath else []
+    chosen = context.scene.splatfit.run_directory
+    if chosen and not (chosen.startswith("//") and not bpy.data.filepath):
+        found.append(Path(bpy.path.abspath(chosen)))
+    return tuple(found)
 
 
 def _folder(chosen: str, name: str) -> Path:
@@ -226,11 +312,10 @@ def _folder(chosen: str, name: str) -> Path:
     return workflow.default_folder(bpy.data.filepath) / name
 
 
-def _redraw(context: Any) -> None:
-    for window in context.window_manager.windows:
-        for area in window.screen.areas:
-            if area.type == "VIEW_3D":
-                area.tag_redraw()
-
-
-CLASSES = (SPLATFIT_OT_capture, SPLATFIT_OT_fit, SPLATFIT_OT_pause, SPLATFIT_OT_stop)
+CLASSES = (
+    SPLATFIT_OT_capture,
+    SPLATFIT_OT_fit,
+    SPLATFIT_OT_pause,
+    SPLATFIT_OT_stop,
+    SPLATFIT_OT_discard,
+)

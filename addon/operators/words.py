@@ -18,6 +18,7 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
+from .. import error_box, running
 from ..version import version
 
 _logger = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ def in_words(method: F) -> F:
         try:
             return method(operator, *arguments)
         except UserError as error:
-            operator.report({"ERROR"}, str(error))
+            operator.report({"ERROR"}, error_box.in_panel_words(str(error)))
             return {"CANCELLED"}
         except Exception as error:
             if bpy.app.background:
@@ -65,19 +66,29 @@ def failure_report(error: BaseException) -> str:
     return f"Splatfit {version()}, Blender {bpy.app.version_string}\n{mask_folders(lines)}"
 
 
+def error_report(error: UserError) -> str:
+    """Returns what stands behind an error in words, for a report: versions, cause and where it was raised, folders masked."""
+    parts = [f"Splatfit {version()}, Blender {bpy.app.version_string}", error.headline, error.hint]
+    if error.cause is not None:
+        parts += ["Cause:", error.as_dict()["cause"]]
+    if error.__traceback__ is not None:
+        parts.append("".join(traceback.format_exception(error)))
+    return mask_folders("\n".join(part for part in parts if part))
+
+
 def mask_folders(text: str) -> str:
     """Returns a text with the folders of absolute paths replaced by three dots; file names stay."""
     return _FOLDERS.sub(".../", text)
 
 
-class SPLATFIT_OT_failure(bpy.types.Operator):
-    """Shows a failure of Splatfit; OK copies the details."""
+class _Details:
+    """A dialog with details; OK copies them."""
 
-    bl_idname = "splatfit.failure"
-    bl_label = "Splatfit failed"
-    bl_options = {"INTERNAL"}
-
-    details: bpy.props.StringProperty(options={"HIDDEN", "SKIP_SAVE"})  # type: ignore[valid-type]
+    bl_options: Any = {"INTERNAL"}
+    intro = ""
+    icon = "ERROR"
+    details: str
+    layout: Any
 
     def invoke(self, context: Any, event: Any) -> Any:
         """Opens the dialog."""
@@ -85,11 +96,8 @@ class SPLATFIT_OT_failure(bpy.types.Operator):
 
     def draw(self, context: Any) -> None:
         """Draws the end of the details, where the cause stands."""
-        layout: Any = self.layout
-        layout.label(
-            text="This is a mistake of Splatfit's. OK copies the details for a report.", icon="ERROR"
-        )
-        column = layout.box().column(align=True)
+        self.layout.label(text=self.intro, icon=self.icon)
+        column = self.layout.box().column(align=True)
         for line in self.details.splitlines()[-_DIALOG_LINES:]:
             column.label(text=line)
 
@@ -99,4 +107,50 @@ class SPLATFIT_OT_failure(bpy.types.Operator):
         return {"FINISHED"}
 
 
-CLASSES = (SPLATFIT_OT_failure,)
+class SPLATFIT_OT_failure(_Details, bpy.types.Operator):
+    """Shows a failure of Splatfit; OK copies the details."""
+
+    bl_idname = "splatfit.failure"
+    bl_label = "Splatfit failed"
+    intro = "This is a mistake of Splatfit's. OK copies the details for a report."
+
+    details: bpy.props.StringProperty(options={"HIDDEN", "SKIP_SAVE"})  # type: ignore[valid-type]
+
+
+class SPLATFIT_OT_error_details(_Details, bpy.types.Operator):
+    """Show what stands behind the error, to be copied into a report. Folders are masked"""
+
+    bl_idname = "splatfit.error_details"
+    bl_label = "Details"
+    intro = "OK copies these details. Folders are masked."
+    icon = "INFO"
+
+    details: bpy.props.StringProperty(options={"HIDDEN", "SKIP_SAVE"})  # type: ignore[valid-type]
+
+    @classmethod
+    def poll(cls, context: Any) -> bool:
+        """The last session must have failed."""
+        return _last_error() is not None
+
+    def invoke(self, context: Any, event: Any) -> Any:
+        """Opens the dialog on the last session's error."""
+        self._take()
+        return super().invoke(context, event)
+
+    def execute(self, context: Any) -> Any:
+        """Copies the details."""
+        self._take()
+        return super().execute(context)
+
+    def _take(self) -> None:
+        error = _last_error()
+        if error is not None:
+            self.details = error_report(error)
+
+
+def _last_error() -> UserError | None:
+    job = running.current()
+    return None if job is None else job.session.error
+
+
+CLASSES = (SPLATFIT_OT_failure, SPLATFIT_OT_error_details)

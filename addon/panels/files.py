@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Any
 
 import bpy
 
 from .. import scene
+from ..compare import closeness
 from ..layouts import draw_text, line_characters
 from .sidebar import Sidebar
 
@@ -32,9 +34,18 @@ def _draw_origin(layout: Any, object: Any, width: int) -> None:
     box = layout.box()
     box.label(text=object.name, icon="POINTCLOUD_DATA")
     if made.run:
-        draw_text(box, f"From {made.run}", width)
+        draw_text(box, f"From {_short(made.run)}", width)
+    if made.splats:
+        look = {"blender": ", Blender's look", "classic": ", look of web viewers"}.get(made.formation, "")
+        draw_text(box, f"{made.splats:,} splats{look}", width)
     if made.psnr_db is not None:
-        box.label(text=f"{made.psnr_db:.1f} dB on held-out views")
+        words = closeness(made.psnr_db)
+        draw_text(box, f"{made.psnr_db:.1f} dB on views it never saw: {words}", width)
+
+
+def _short(place: str) -> str:
+    """The last two parts of a path say which run it is; the whole is in the object's custom properties."""
+    return "/".join(PurePath(place).parts[-2:])
 
 
 CLASSES = (SPLATFIT_PT_files,)

@@ -1,4 +1,4 @@
-"""The panel that has what is asked for most, and shows what is going on."""
+"""The main panel: what is fitted, from where, how well, and the button; while it runs, how far it is."""
 
 from __future__ import annotations
 
@@ -6,77 +6,129 @@ from typing import Any
 
 import bpy
 
-from .. import running
+from .. import choices, rig_overlay, running, target_size, test_view
+from ..capture.plan import SURROUNDINGS
 from ..layouts import draw_text, line_characters
-from ..session import State
-from .sidebar import Sidebar, duration
+from . import progress
+from .presets import SPLATFIT_PT_presets
+from .sidebar import Sidebar
 
-_MAIN_SETTINGS = (("capture", ("rig", "views", "resolution", "samples")), ("fit", ("steps", "max_splats")))
+RIG_SETTINGS = {
+    "sphere": ("views", "lens_mm", "distance"),
+    "dome": ("views", "lens_mm", "distance"),
+    "ring": ("views", "elevation_deg", "lens_mm", "distance"),
+    "inside": ("views", "lens_mm"),
+    "faces": ("faces_look", "views", "lens_mm"),
+    "scene": ("frames",),
+    "selected": ("frames",),
+    "active": ("frames",),
+    "markers": ("frames",),
+}
+"""Rig to the settings that are asked for most."""
+AUTOMATIC_AT_0 = {"lens_mm": "Lens", "distance": "Distance"}
+"""Settings that are chosen for the person at 0, with their names."""
+_PICTURE_SCALE = 6.0
 
 
 class SPLATFIT_PT_main(Sidebar, bpy.types.Panel):
-    """What is asked for most, and what is going on."""
+    """Target, cameras, quality and the button; or what is going on."""
 
     bl_label = "Splatfit"
     bl_idname = "SPLATFIT_PT_main"
 
+    def draw_header_preset(self, context: Any) -> None:
+        """Draws the button with the presets."""
+        if not running.is_busy():
+            SPLATFIT_PT_presets.draw_panel_header(self.layout)
+
     def draw(self, context: Any) -> None:
         """Draws settings and buttons, or the progress of what runs."""
-        job = running.current()
+        layout, job, width = self.layout, running.current(), line_characters(context)
         if running.is_busy() and job is not None:
-            _draw_progress(self.layout, job)
+            progress.draw(layout, job, context.scene, width)
             return
-        chosen = context.scene.splatfit
-        column = self.layout.column()
-        column.use_property_split = True
-        for group, names in _MAIN_SETTINGS:
-            for name in names:
-                column.prop(getattr(chosen, group), name)
-        buttons = self.layout.column(align=True)
-        buttons.operator("splatfit.fit", icon="PLAY")
-        buttons.operator("splatfit.capture", icon="RENDER_STILL")
+        sections = ((_draw_target, "Target"), (_draw_cameras, "Cameras"), (_draw_quality, "Quality"))
+        for draw_section, label in sections:
+            header, body = layout.panel(f"SPLATFIT_{label.lower()}")
+            header.label(text=label)
+            if body is not None:
+                draw_section(body.column(), context.scene, width)
+        buttons = layout.column(align=True)
+        large = buttons.row(align=True)
+        large.scale_y = 1.6
+        large.operator("splatfit.fit", text="Fit", icon="PLAY")
+        buttons.operator("splatfit.capture", text="Render Views Only", icon="RENDER_STILL")
         if job is not None:
-            _draw_ending(self.layout, job, line_characters(context))
+            progress.draw_ending(layout, job, width)
 
 
-def _draw_progress(layout: Any, job: running.Running) -> None:
-    report, state = job.session.report, job.session.state
-    column = layout.column()
-    word = {State.CAPTURING: "Capturing", State.PAUSED: "Paused"}.get(state, "Fitting")
-    text = f"{word} {report.step}/{report.steps}" if report.steps else f"{word} ..."
-    column.progress(factor=report.share, type="BAR", text=text)
-    if state is not State.CAPTURING and report.steps:
-        column.label(text=f"{report.psnr_db:.1f} dB on training views", icon="IMAGE_DATA")
-        column.label(text=f"{report.splats:,} splats", icon="POINTCLOUD_DATA")
-        column.label(text=f"About {duration(report.seconds_left)} left", icon="TIME")
-    if state is not State.CAPTURING:  # while views are rendered, no click arrives
-        row = layout.row(align=True)
-        paused = state is State.PAUSED
-        row.operator(
-            "splatfit.pause", text="Go On" if paused else "Pause", icon="PLAY" if paused else "PAUSE"
-        )
-        row.operator("splatfit.stop", icon="SNAP_FACE")
-    layout.label(text="Esc cancels", icon="INFO")
-
-
-def _draw_ending(layout: Any, job: running.Running, width: int) -> None:
-    session, report = job.session, job.session.report
-    box = layout.box()
-    if session.error is not None:
-        box.alert = True
-        draw_text(box, session.error.headline, width, "ERROR")
-        draw_text(box, session.error.hint, width)
+def _draw_target(layout: Any, scene: Any, width: int) -> None:
+    chosen = scene.splatfit
+    layout.row(align=True).prop(chosen, "target_kind", expand=True)
+    if chosen.target_kind == "OBJECT":
+        layout.prop(chosen, "target_object", text="")
+    elif chosen.target_kind == "COLLECTION":
+        layout.prop(chosen, "target_collection", text="")
+    elif chosen.capture.target:
+        layout.prop(chosen.capture, "target", text="Named")
+    if chosen.target_kind != "SCENE" and choices.chosen_target(chosen) is None:
+        if chosen.target_kind == "OBJECT" and chosen.target_object is not None:
+            layout.label(text="Not in this scene", icon="ERROR")
         return
-    if session.state is State.CANCELLED:
-        box.label(text="Cancelled", icon="CANCEL")
+    found = target_size.of(scene)
+    layout.label(text=target_size.in_words(scene, found), icon="CUBE")
+    if found is not None and found.backdrops:
+        more = f" and {len(found.backdrops) - 2} more" if len(found.backdrops) > 2 else ""
+        draw_text(layout, f"Surroundings: {', '.join(found.backdrops[:2])}{more}", width, "BLANK1")
+
+
+def _draw_cameras(layout: Any, scene: Any, width: int) -> None:
+    chosen = scene.splatfit
+    rig = chosen.capture.rig
+    layout.prop(chosen.capture, "rig", text="")
+    column = layout.column(align=True)
+    column.use_property_split, column.use_property_decorate = True, False
+    if rig == "faces":
+        column.prop(chosen, "faces_object", text="Mesh")
+    for name in RIG_SETTINGS[rig]:
+        automatic = name in AUTOMATIC_AT_0 and getattr(chosen.capture, name) == 0
+        if automatic:
+            column.prop(chosen.capture, name, text=f"{AUTOMATIC_AT_0[name]} (auto)")
+        else:
+            column.prop(chosen.capture, name)
+    on_show = rig_overlay.shown(scene)
+    row = layout.row(align=True)
+    is_current = on_show is not None and not on_show.is_outdated
+    row.operator(
+        "splatfit.show_rig",
+        text="Update Cameras" if on_show is not None and not is_current else "Show Cameras",
+        icon="CAMERA_DATA",
+        depress=is_current,
+    )
+    row.operator("splatfit.test_view", text="Test View", icon="IMAGE_DATA")
+    if on_show is not None:
+        learned = on_show.views - on_show.held_out
+        draw_text(layout, f"{learned:,} to learn from, {on_show.held_out:,} to judge", width)
+        for note in on_show.notes:
+            if note.startswith(SURROUNDINGS):  # said with the target
+                continue
+            draw_text(layout, note, width, "INFO")
+    if test_view.of(scene) is not None:
+        layout.template_icon(icon_value=test_view.icon_id(), scale=_PICTURE_SCALE)
+        draw_text(layout, test_view.in_words(scene), width, "TIME")
+
+
+def _draw_quality(layout: Any, scene: Any, width: int) -> None:
+    chosen = scene.splatfit
+    layout.row(align=True).prop(chosen, "quality", expand=True)
+    if chosen.quality != choices.CUSTOM:
+        for line in choices.quality_lines(chosen):
+            draw_text(layout, line, width)
         return
-    box.label(text="Finished", icon="CHECKMARK")
-    if report.test_psnr_db is not None:
-        box.label(text=f"{report.test_psnr_db:.1f} dB on held-out views")
-    for name, seconds in report.seconds.items():
-        box.label(text=f"{name.title()}: {duration(seconds)}")
-    for note in (*report.warnings, *job.notes):
-        draw_text(box, note, width, "ERROR")
+    column = layout.column(align=True)
+    column.use_property_split, column.use_property_decorate = True, False
+    for group, name in choices.governed_settings():
+        column.prop(getattr(chosen, group), name)
 
 
 CLASSES = (SPLATFIT_PT_main,)

@@ -1,4 +1,4 @@
-"""The panels with every setting, generated from the declarations."""
+"""The panels with every setting, generated from the declarations; closed at first."""
 
 from __future__ import annotations
 
@@ -6,49 +6,68 @@ from typing import Any
 
 import bpy
 
-from splat_engine.formats.settings import RUN_PREFIXES, declarations
+from splat_engine.formats.settings import declarations
 
 from .. import properties, running
 from .sidebar import Sidebar
 
+LABELS = {
+    "capture": "Views",
+    "start": "First Splats",
+    "fit": "Fit",
+    "densify": "Growth",
+    "loss": "What Counts",
+    "schedule": "Schedule",
+    "optimizer": "Learning Rates",
+    "tidy": "Clean-Up",
+}
+"""Group of settings to its panel's name, in the order of the panels."""
+_SHOWN_ABOVE = {("capture", "rig"), ("capture", "target"), ("capture", "faces"), ("fit", "preset")}
+"""The main panel has something better for them."""
 
-class _SettingsPanel(Sidebar):
-    """Every setting of some groups, as they are declared."""
 
+class SPLATFIT_PT_advanced(Sidebar, bpy.types.Panel):
+    """Holds a panel for each group of settings."""
+
+    bl_label = "Advanced"
+    bl_idname = "SPLATFIT_PT_advanced"
     bl_parent_id = "SPLATFIT_PT_main"
     bl_options: Any = {"DEFAULT_CLOSED"}
-    groups: tuple[str, ...] = ()
-    directory = ""
+
+    def draw(self, context: Any) -> None:
+        """Draws what belongs to no group."""
+        column = self.layout.column()
+        column.use_property_split, column.use_property_decorate = True, False
+        for name in ("capture_directory", "run_directory"):
+            column.prop(context.scene.splatfit, name, placeholder="Beside the file")
+        column.prop(context.scene.splatfit, "render_in_place")
+
+
+class _SettingsPanel(Sidebar):
+    """Every setting of a group, as they are declared."""
+
+    bl_parent_id = "SPLATFIT_PT_advanced"
+    bl_options: Any = {"DEFAULT_CLOSED"}
+    group = ""
+    names: tuple[str, ...] = ()
 
     def draw(self, context: Any) -> None:
         """Draws the settings in the order of their declaration."""
         chosen = context.scene.splatfit
         column = self.layout.column()
-        column.use_property_split = True
+        column.use_property_split, column.use_property_decorate = True, False
         column.enabled = not running.is_busy()
-        column.prop(chosen, self.directory)
-        for group in self.groups:
-            for name in declarations(properties.GROUPS[group]):
-                column.prop(getattr(chosen, group), name)
-            column.separator()
+        group = getattr(chosen, self.group)
+        for name in self.names:
+            column.prop(group, name)
 
 
-class SPLATFIT_PT_capture(_SettingsPanel, bpy.types.Panel):
-    """All of the capture's settings."""
-
-    bl_label = "Capture Settings"
-    bl_idname = "SPLATFIT_PT_capture"
-    groups = ("capture",)
-    directory = "capture_directory"
-
-
-class SPLATFIT_PT_fit(_SettingsPanel, bpy.types.Panel):
-    """All of the fit's settings."""
-
-    bl_label = "Fit Settings"
-    bl_idname = "SPLATFIT_PT_fit"
-    groups = tuple(RUN_PREFIXES)
-    directory = "run_directory"
+def _panel_of(group: str, label: str) -> Any:
+    name = f"SPLATFIT_PT_{group}"
+    names = [item for item in declarations(properties.GROUPS[group]) if (group, item) not in _SHOWN_ABOVE]
+    values = {"bl_idname": name, "bl_label": label, "group": group, "names": tuple(names)}
+    values["__doc__"] = f"All settings of the group {group}."
+    return type(name, (_SettingsPanel, bpy.types.Panel), values)
 
 
-CLASSES = (SPLATFIT_PT_capture, SPLATFIT_PT_fit)
+CLASSES = (SPLATFIT_PT_advanced, *(_panel_of(group, label) for group, label in LABELS.items()))

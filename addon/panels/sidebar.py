@@ -12,9 +12,3 @@ class Sidebar:
     bl_region_type: Any = "UI"
     bl_category = "Splatfit"
     layout: Any
-
-
-def duration(seconds: float) -> str:
-    """Returns a span of time in minutes and seconds."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -144,6 +144,7 @@ class _FitRun:
                 splats=len(self.trainer.state),
                 train_views=len(self.images),
                 test_views=len(self.test_images),
+                capture=self._capture_root,
             )
         )
         if not len(self.test_images):
@@ -281,6 +282,8 @@ class _FitRun:
         if isinstance(command, events.Save):
             self.write_checkpoint()
             self.write_snapshot()
+        elif isinstance(command, events.Snapshot):
+            self.write_splats()
         elif isinstance(command, events.Preview):
             self._set_preview_camera(command)
             self.write_preview()
@@ -327,8 +330,9 @@ class _FitRun:
         """Seconds of work in this run, those before a resume included, pauses left out."""
         return self._seconds_before + time.monotonic() - self._began_s - self._paused_s
 
-    def _written(self, kind: str, path: Path) -> None:
-        self.emit(events.FileWritten(kind=kind, path=str(path), step=self.trainer.step))
+    def _written(self, kind: str, path: Path, since_s: float | None = None) -> None:
+        seconds = 0.0 if since_s is None else time.monotonic() - since_s
+        self.emit(events.FileWritten(kind=kind, path=str(path), step=self.trainer.step, seconds=seconds))
 
     def write_checkpoint(self) -> None:
         """Writes checkpoint.pt."""
@@ -345,16 +349,22 @@ class _FitRun:
 
     def write_snapshot(self) -> None:
         """Writes snapshot.ply and preview.png; failing is a warning."""
+        self.write_splats()
+        self.write_preview()
+
+    def write_splats(self) -> None:
+        """Writes snapshot.ply; failing is a warning."""
+        since_s = time.monotonic()
         try:
             write_splat_ply(self.run.snapshot, self._splats())
         except UserError as error:
             self.warn(str(error))
         else:
-            self._written("snapshot", self.run.snapshot)
-        self.write_preview()
+            self._written("snapshot", self.run.snapshot, since_s)
 
     def write_preview(self) -> None:
         """Writes preview.png; failing is a warning."""
+        since_s = time.monotonic()
         views = (*self.test_images.views, *self.images.views)
         camera = self._preview_camera or views[0].camera
         drawn = draw_view(
@@ -365,7 +375,7 @@ class _FitRun:
         except UserError as error:
             self.warn(str(error))
         else:
-            self._written("preview", self.run.preview)
+            self._written("preview", self.run.preview, since_s)
 
     def _splats(self) -> Splats:
         metadata = {

@@ -92,13 +92,15 @@ def out_of_memory(
     names = {"needed": memory.needed, "free": memory.free, "total": memory.total}
     numbers = [f"{words(value)} {name}" for name, value in names.items() if value is not None]
     where = place.device if place.device.type != "cpu" else "the processor"
-    hint = f"Fit with fewer splats (--max-splats {fewer_splats(splats, memory)}), or with smaller views."
+    fewer = fewer_splats(splats, memory)
+    hint = f"Fit with fewer splats (--max-splats {fewer}), or with smaller views."
     if checkpoint_step is not None:
         hint += f" The run's checkpoint is whole: --resume goes on from step {checkpoint_step}."
     return OutOfMemory(
         f"There is not enough memory on {where} for a fit of {splats} splats ({', '.join(numbers) or 'amounts unknown'}).",
         hint,
         error,
+        fewer_splats=fewer,
     )
 
 

@@ -35,7 +35,23 @@ class UserError(Exception):
 
 
 class OutOfMemory(UserError):
-    """Memory ran out, of the processor or of a card."""
+    """Memory ran out, of the processor or of a card.
+
+    Args:
+        headline, hint, cause: As for any.
+        fewer_splats: How many splats to try next; 0 if splats are not what would help.
+    """
+
+    def __init__(
+        self,
+        headline: str,
+        hint: str = "",
+        cause: BaseException | str | None = None,
+        *,
+        fewer_splats: int = 0,
+    ) -> None:
+        super().__init__(headline, hint, cause)
+        self.fewer_splats = fewer_splats
 
 
 class FormatError(UserError):

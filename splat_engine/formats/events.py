@@ -1,6 +1,7 @@
 """What the engine says, and what it is told: JSON lines.
 
-An event is one line ``{"event": NAME, ...}`` on the engine's stdout and in events.jsonl.
+An event is one line ``{"event": NAME, ...}`` on the engine's stdout and in events.jsonl. A Blender that captures in the
+background says its own in the same way.
 A command is one line ``{"command": NAME, ...}`` on its stdin. Small facts ride in them;
 arrays go by file. A closed stdin means that the parent is gone: the engine saves a
 checkpoint and exits.
@@ -13,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar, get_origin, get_type_hints
 
-from splat_engine.formats.errors import FormatError
+from splat_engine.formats.errors import FormatError, OutOfMemory, UserError
 from splat_engine.formats.files import parse_json
 
 
@@ -37,6 +38,7 @@ class Started(Event):
     splats: int = 0
     train_views: int = 0
     test_views: int = 0
+    capture: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,17 @@ class Progress(Event):
 
 
 @dataclass(frozen=True)
+class Captured(Event):
+    """A capture goes on: so many views of so many are there; ``seconds_left`` is 0 before the first is rendered."""
+
+    name: ClassVar[str] = "captured"
+    done: int = 0
+    total: int = 0
+    message: str = ""
+    seconds_left: float = 0.0
+
+
+@dataclass(frozen=True)
 class Warned(Event):
     """Something is not as it should be, and the engine goes on."""
 
@@ -62,12 +75,16 @@ class Warned(Event):
 
 @dataclass(frozen=True)
 class FileWritten(Event):
-    """A file of the run was replaced; ``kind`` is snapshot, preview, checkpoint, splats or metrics."""
+    """A file of the run was replaced; ``kind`` is snapshot, preview, checkpoint, splats or metrics.
+
+    ``seconds`` is how long the fit stood still for it; 0 where nobody measured.
+    """
 
     name: ClassVar[str] = "file"
     kind: str = ""
     path: str = ""
     step: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -113,12 +130,29 @@ class Finished(Event):
 
 @dataclass(frozen=True)
 class Failed(Event):
-    """The last event of a run that could not go on."""
+    """The last event of a run that could not go on.
+
+    Where memory ran out, ``fewer_splats`` is how many splats to try next; else 0.
+    """
 
     name: ClassVar[str] = "failed"
     headline: str = ""
     hint: str = ""
     cause: str = ""
+    fewer_splats: int = 0
+
+    @classmethod
+    def of(cls, error: UserError) -> Failed:
+        """Returns the event that tells of an error."""
+        fewer = error.fewer_splats if isinstance(error, OutOfMemory) else 0
+        words = error.as_dict()
+        return cls(headline=words["headline"], hint=words["hint"], cause=words["cause"], fewer_splats=fewer)
+
+    def error(self) -> UserError:
+        """Returns the error that the event tells of."""
+        if self.fewer_splats:
+            return OutOfMemory(self.headline, self.hint, self.cause or None, fewer_splats=self.fewer_splats)
+        return UserError(self.headline, self.hint, self.cause or None)
 
 
 @dataclass(frozen=True)
@@ -150,6 +184,13 @@ class Save(Command):
 
 
 @dataclass(frozen=True)
+class Snapshot(Command):
+    """Write the splats as they are now, and nothing else: for those who watch."""
+
+    name: ClassVar[str] = "snapshot"
+
+
+@dataclass(frozen=True)
 class Stop(Command):
     """Write what there is as the result, and end."""
 
@@ -166,9 +207,22 @@ class Preview(Command):
 
 EVENTS: dict[str, type[Event]] = {
     kind.name: kind
-    for kind in (Started, Progress, Warned, FileWritten, Evaluated, Paused, Resumed, Finished, Failed)
+    for kind in (
+        Started,
+        Progress,
+        Captured,
+        Warned,
+        FileWritten,
+        Evaluated,
+        Paused,
+        Resumed,
+        Finished,
+        Failed,
+    )
 }
-COMMANDS: dict[str, type[Command]] = {kind.name: kind for kind in (Pause, Resume, Save, Stop, Preview)}
+COMMANDS: dict[str, type[Command]] = {
+    kind.name: kind for kind in (Pause, Resume, Save, Snapshot, Stop, Preview)
+}
 
 
 def encode(message: Event | Command) -> str:

@@ -64,6 +64,11 @@ class RunDirectory:
         return self.root / "engine.log"
 
     @property
+    def lock(self) -> Path:
+        """Held by the engine that writes the run; see ``locks``."""
+        return self.root / "run.lock"
+
+    @property
     def preview(self) -> Path:
         """The newest preview picture."""
         return self.root / "preview.png"

@@ -8,7 +8,12 @@ import bpy
 
 _RNA = bpy.types.UILayout.bl_rna
 _LAYOUTS = {"row", "column", "box", "split", "column_flow", "grid_flow", "menu_pie"}
-_POSITIONAL = {"prop": ("data", "property"), "operator": ("operator",), "menu": ("menu",)}
+_POSITIONAL = {
+    "prop": ("data", "property"),
+    "operator": ("operator",),
+    "menu": ("menu",),
+    "panel": ("idname",),
+}
 
 
 class FakeLayout:
@@ -40,6 +45,8 @@ class FakeLayout:
             assert arguments["property"] in arguments["data"].bl_rna.properties, arguments
         if name == "operator":
             return self._operator(arguments["operator"])
+        if name == "panel":
+            return FakeLayout(self.calls), FakeLayout(self.calls)  # header, and the body of one that is open
         return FakeLayout(self.calls) if name in _LAYOUTS else None
 
     def _check_value(self, name: str, parameter: Any, value: Any) -> None:
@@ -81,14 +88,12 @@ class _Button:
 def draw(panel: Any, context: Any = None) -> FakeLayout:
     """Draws a panel class into a fake layout and returns it."""
     layout = FakeLayout()
-    stand_in = type(panel.__name__, (), {**_attributes(panel), "layout": layout})()
+    stand_in = type(panel.__name__, (), {**attributes_of(panel), "layout": layout})()
     panel.draw(stand_in, bpy.context if context is None else context)
     return layout
 
 
-def _attributes(panel: Any) -> dict[str, Any]:
+def attributes_of(panel: Any) -> dict[str, Any]:
     return {
-        name: getattr(panel, name)
-        for name in ("groups", "directory", "engine_python")
-        if hasattr(panel, name)
+        name: getattr(panel, name) for name in ("group", "names", "engine_python") if hasattr(panel, name)
     }

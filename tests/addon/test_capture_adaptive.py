@@ -11,11 +11,12 @@ import pytest
 
 from addon.capture import adaptive
 from addon.capture.adaptive import adaptive_steps, shares_of, unsuitable
+from addon.capture.bounds import collect_bodies
 from addon.capture.capture import CaptureCancelled, CaptureProgress, capture_scene
 from addon.capture.render import Stage
 from addon.capture.rigs import look_at
 from addon.capture.survey import survey
-from addon.capture.useful import useful_cameras
+from addon.capture.useful import Rays, useful_cameras
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import PARTIAL_NAME, Capture, read_capture
 from splat_engine.formats.errors import UserError
@@ -260,7 +261,11 @@ def test_what_cannot_be_adaptive_says_why() -> None:
 def useful(cameras: list[Camera]) -> list[Camera]:
     scene, layer = bpy.context.scene, bpy.context.view_layer
     with Stage(scene, layer) as stage:
-        found: list[Camera] = survey(scene, layer, lambda graph: useful_cameras(graph, cameras))
+        found: list[Camera] = survey(
+            scene,
+            layer,
+            lambda graph: useful_cameras(Rays(graph, collect_bodies(graph).objects), cameras),
+        )
         assert stage.scene == scene
     return found
 
@@ -271,6 +276,16 @@ def test_places_inside_geometry_or_with_nothing_in_view_are_dropped() -> None:
     cube("Around", (20, 0, 0), size=4)
     outside, inside, away = eye((0, -7, 1)), eye((20, 0, 0.1), (0, 0, 0)), eye((0, -7, 1), (0, -20, 0))
     assert useful([outside, inside, away]) == [outside]
+
+
+def test_what_is_hidden_from_renders_stops_no_ray() -> None:
+    """A box around the camera that does not render takes nothing from its view; a visible one does."""
+    cube("Seen")
+    around = cube("Around", (0, -7, 1), size=1)
+    through, other = eye((0, -7, 1)), eye((7, 0, 1))
+    assert useful([through, other, eye((-7, 0, 1))])[0] == other
+    around.hide_render = True
+    assert useful([through, other])[0] == through
 
 
 def test_flipped_normals_and_rooms_keep_their_cameras() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import bpy
 import numpy as np
 import pytest
 
+from addon import registration
 from addon.capture.capture import CaptureCancelled, CaptureProgress, capture_scene
 from addon.capture.fingerprint import scene_fingerprint
 from addon.capture.render import RenderOptions, Stage
@@ -266,6 +268,18 @@ def test_a_changed_input_of_geometry_nodes_is_seen() -> None:
     assert fingerprint(1.0) == first
 
 
+def test_our_own_settings_are_no_part_of_the_scene() -> None:
+    """Choosing other steps for a fit does not change the scene's fingerprint."""
+    registration.register()
+    try:
+        first = scene_fingerprint(bpy.context.scene, bpy.context.view_layer)
+        bpy.context.scene.splatfit.fit.steps = 77
+        assert scene_fingerprint(bpy.context.scene, bpy.context.view_layer) == first
+    finally:
+        registration.unregister()
+    assert scene_fingerprint(bpy.context.scene, bpy.context.view_layer) == first
+
+
 def test_changed_settings_render_what_they_change(tmp_path: Path) -> None:
     """Samples render all anew, test samples the held-out view, points and selection nothing; leftovers go."""
     lit_scene()
@@ -415,6 +429,17 @@ def test_warnings_are_told(tmp_path: Path) -> None:
     made = capture_scene(bpy.context, settings(views=2, hold_out=0), tmp_path)
     for piece in ("there.png", "2 of 2 training views are black"):
         assert [note for note in made.notes if piece in note], piece
+
+
+def test_a_blender_without_a_denoiser_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where denoising is asked for and there is none, the capture is made and says that its views are noisy."""
+    cube()
+    made = capture_scene(bpy.context, settings(views=2, denoise=True), tmp_path / "with")
+    assert made.notes == ()
+    monkeypatch.setattr(sys.modules["_cycles"], "with_openimagedenoise", False)
+    made = capture_scene(bpy.context, settings(views=2, denoise=True), tmp_path / "without")
+    assert [note for note in made.notes if "no denoiser" in note]
+    assert capture_scene(bpy.context, settings(views=2), tmp_path / "unasked").notes == ()
 
 
 def test_a_missing_library_is_named_and_the_rest_captured(tmp_path: Path, shared_data: Path) -> None:

@@ -97,6 +97,7 @@ def test_active_camera_over_frames(tmp_path: Path) -> None:
     np.testing.assert_allclose([v.camera.position[0] for v in capture.views], [0, 5, 10], atol=1e-5)
     assert not [note for note in capture.notes if "rest" in note]
     assert bpy.context.scene.frame_current == 5
+    bpy.context.scene.frame_set(1)  # where it sees the cube
     assert names(plan(tmp_path, rig="active")) == ["Moving"]
 
 
@@ -232,3 +233,34 @@ def test_published_cameras(tmp_path: Path, shared_data: Path) -> None:
         "CamOrtho": "ORTHOGRAPHIC",
         "CamProj": "PINHOLE",
     }
+
+
+def test_camera_that_looks_elsewhere_is_told(tmp_path):
+    """One of two cameras turns its back to the target: a note names it, and nothing is refused."""
+    cube()
+    camera("Front")
+    camera("Back").rotation_euler.z = np.pi
+    capture = plan(tmp_path, rig="scene")
+    assert len(capture.views) == 2
+    assert "1 of 2 views see nothing of the target: Back." in " ".join(capture.notes)
+
+
+@pytest.mark.parametrize("kind", ["PERSP", "ORTHO"])
+def test_no_camera_sees_the_target(tmp_path, kind):
+    """Before anything is rendered: all cameras look elsewhere, or the target lies beyond the picture's edge."""
+    cube()
+    only = camera("Only", location=(9, -8, 0))
+    only.data.type = kind
+    with pytest.raises(UserError, match="No camera sees the target"):
+        plan(tmp_path, rig="scene")
+    assert not list(tmp_path.glob("views/*.exr"))
+    only.location.x = 2.5  # the cube's edge is in the picture
+    assert len(plan(tmp_path, rig="scene").views) == 1
+
+
+def test_floor_around_the_camera_is_seen(tmp_path):
+    """A plane whose corners are all out of the picture is seen all the same."""
+    bpy.ops.mesh.primitive_plane_add(size=1000)
+    low = camera("Low", location=(0, 0, 1))
+    low.rotation_euler.x = 0.5
+    assert len(plan(tmp_path, rig="scene", target="Plane").views) == 1

@@ -115,12 +115,14 @@ def test_failure_of_ours_is_a_dialog(monkeypatch):
     )
 
 
-def test_failure_dialog_draws():
-    """The dialog shows the details with calls that UILayout takes."""
+@pytest.mark.parametrize("dialog", [words.SPLATFIT_OT_failure, words.SPLATFIT_OT_error_details])
+def test_dialogs_draw(dialog):
+    """The dialogs show the details with calls that UILayout takes."""
     layout = FakeLayout()
-    stand_in = type("Dialog", (), {"layout": layout, "details": "Traceback\nZeroDivisionError"})()
-    words.SPLATFIT_OT_failure.draw(stand_in, bpy.context)
-    assert "ZeroDivisionError" in layout.texts()
+    values = {"layout": layout, "details": "Traceback\nZeroDivisionError"}
+    stand_in = type("Dialog", (), {**values, "intro": dialog.intro, "icon": dialog.icon})()
+    dialog.draw(stand_in, bpy.context)
+    assert "ZeroDivisionError" in layout.texts() and dialog.intro in layout.texts()
 
 
 def test_splat_object_makes_export_available():

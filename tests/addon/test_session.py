@@ -22,7 +22,7 @@ class ScriptedEngine:
     def __init__(self, script: list[list[events.Event]], error: UserError | None = None) -> None:
         self.script, self.failure = list(script), error
         self.told: list[events.Command] = []
-        self.closed = 0
+        self.closed = self.killed = 0
 
     def is_running(self) -> bool:
         return bool(self.script)
@@ -39,6 +39,9 @@ class ScriptedEngine:
 
     def close(self) -> None:
         self.closed += 1
+
+    def kill(self) -> None:
+        self.killed += 1
 
 
 class Views:
@@ -90,11 +93,24 @@ def test_whole_way(run):
     assert session.poll() and session.state is State.FITTING and session.report.share == 0
     session.poll(), session.poll()
     assert (session.report.step, session.report.psnr_db, session.report.splats) == (4, 20.0, 6)
+    assert session.report.curve == [(4, 0.5, 20.0)] and session.report.phase == "Fitting"
     assert session.report.warnings == ["odd"] and session.report.device == "cpu"
     assert not session.poll()
     assert session.state is State.FINISHED and session.error is None
     assert (session.report.test_psnr_db, session.report.metrics) == (30.0, {"psnr": 30.0})
     assert set(session.report.seconds) == {"capture", "fit"} and engine.closed == 1
+
+
+def test_capture_says_what_it_does_and_how_long(run):
+    """Phase and time left of a capture's step stand in the report; the engine's start clears them."""
+    steps = iter([(1, 3, "Rendering Dome 1", 12.5), (2, 3)])
+    session = Session(run, lambda: ScriptedEngine([[events.Started()], []]), steps)
+    session.start()
+    assert session.report.phase == "Looking at the scene"
+    session.poll()
+    assert (session.report.phase, session.report.seconds_left) == ("Rendering Dome 1", 12.5)
+    session.poll(), session.poll()
+    assert (session.report.phase, session.report.seconds_left) == ("Starting the engine", 0.0)
 
 
 def test_capture_alone(run):
@@ -141,6 +157,16 @@ def test_cancel_while_fitting_ends_the_engine(run):
     session.poll(), session.poll()
     session.cancel(), session.cancel()
     assert session.state is State.CANCELLED and engine.closed == 1
+
+
+def test_discard_kills_the_engine(run):
+    """What is thrown away need not be saved first."""
+    engine = ScriptedEngine([[events.Started()], []])
+    session = Session(run, lambda: engine)
+    session.start()
+    session.poll(), session.poll()
+    session.discard()
+    assert session.state is State.CANCELLED and (engine.killed, engine.closed) == (1, 0)
 
 
 @pytest.mark.parametrize("part", ["capture", "start", "engine"])

@@ -18,6 +18,7 @@ from splat_engine.formats.exr import read_passes
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import CaptureSettings
 from splat_engine.formats.splat_ply import write_splat_ply
+from tests.addon.capture_scenes import cube
 from tests.addon.clouds import cloud
 
 TINY = CaptureSettings(views=3, resolution=24, samples=1, hold_out=0, points=100, denoise=False)
@@ -181,3 +182,19 @@ def test_adaptive_capture_wants_the_engine_before_anything_is_rendered(run, tmp_
     session = capture(replace(asked, capture=replace(asked.capture, rig="scene")))
     assert any("captured as they are" in warning for warning in session.report.warnings)
     assert len(read_capture(tmp_path / "capture").views) == 1
+
+
+def test_missing_picture_is_told_before_anything_is_rendered(tmp_path, run):
+    """A texture whose file is gone is named by the session's first step, and once."""
+    cube()
+    picture = bpy.data.images.new("bark", 4, 4)
+    picture.source, picture.filepath, picture.use_fake_user = "FILE", str(tmp_path / "gone.png"), True
+    session = workflow.capture_session(request(tmp_path, run))
+    session.start()
+    session.poll()
+    assert [text for text in session.report.warnings if "bark" in text and "gone.png" in text]
+    assert not list((tmp_path / "capture").glob("views/*.exr"))
+    while session.poll():
+        pass
+    assert session.state is State.FINISHED, session.error
+    assert len([text for text in session.report.warnings if "bark" in text]) == 1

@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import bpy
 import numpy as np
 import pytest
 
-from addon import engine_process
+from addon import engine_process, engine_view
 from addon.engine_process import EngineProcess
 from addon.session import Session, State
 from splat_engine.formats import events
@@ -191,6 +192,26 @@ def test_steered_from_outside(start):
     until(session, lambda: session.state.is_over)
     assert session.state is State.FINISHED and process.run.splats.is_file()
     assert session.report.test_psnr_db is not None and session.report.metrics["splats"] > 0
+
+
+def test_engine_and_blender_draw_the_same(start, loop):
+    """A snapshot drawn by Blender's copy of the kernels is the picture that the engine draws of the same splats."""
+    process = start()
+    session = Session(process.run, lambda: process)
+    session.start()
+    until(session, lambda: session.report.step > 0)
+    assert session.pause()
+    until(session, lambda: session.state is State.PAUSED)
+    camera = read_capture(loop.capture).views[0].camera
+    assert session.snapshot() and session.preview(camera.to_frame())
+    until(session, lambda: session.report.snapshots and session.report.previews)
+    splats = read_splat_ply(process.run.snapshot)[0]
+    here = np.rint(255 * engine_view.draw_splats(splats, camera, is_classic=False))
+    picture = bpy.data.images.load(str(process.run.preview))
+    there = np.array(picture.pixels[:]).reshape(here.shape)[::-1] * 255
+    bpy.data.images.remove(picture)
+    seen = here[..., 3] > 0
+    assert seen.mean() > 0.2 and np.abs(here - there)[seen].max() <= 1.01
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -23,6 +23,8 @@ from splat_engine.fit.checkpoint import load_checkpoint
 from splat_engine.fit.exr import read_layers
 from splat_engine.formats.capture import TRANSFORMS_NAME
 from splat_engine.formats.errors import UserError
+from splat_engine.formats.events import Failed, decode_event
+from splat_engine.formats.locks import Lock
 from splat_engine.formats.point_ply import Points, write_point_ply
 from splat_engine.formats.settings import PRESETS, RunSettings, to_dict
 from splat_engine.formats.splat_ply import read_splat_ply, write_splat_ply
@@ -92,6 +94,7 @@ def test_train_leaves_a_whole_run(run: Path, capture: Path) -> None:
     assert Image.open(run / "preview.png").size == (WIDTH, HEIGHT)
     assert (run / "checkpoint.pt").is_file()
     names = [event["event"] for event in events_of(run)]
+    assert events_of(run)[0]["capture"] == str(capture.resolve())
     assert names[0] == "started" and names[-1] == "finished" and "evaluated" in names and "progress" in names
     assert not [name for name in os.listdir(run) if name.endswith(".part")]
 
@@ -134,6 +137,19 @@ def test_bad_input_leaves_an_old_run_alone(
     assert train(tmp_path / "nowhere", run) == 1
     assert "no capture at" in capsys.readouterr().err
     assert all((run / name).read_bytes() == content for name, content in before.items())
+
+
+def test_two_engines_on_one_run(run: Path, capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """While another program holds the run's lock, an engine is refused in words, and touches none of its files."""
+    with Lock(run / "run.lock", "The run"):
+        before = {path.name: path.read_bytes() for path in run.iterdir()}
+        capsys.readouterr()
+        assert train(capture, run, "--progress", "json") == 1
+        said = capsys.readouterr()
+        assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+    assert "is being written by another Splatfit" in said.err
+    told = decode_event(said.out)
+    assert isinstance(told, Failed) and "is being written by another Splatfit" in told.headline
 
 
 def test_settings_file_and_options(capture: Path, tmp_path: Path) -> None:
@@ -417,7 +433,7 @@ def test_full_disk(
     assert any("snapshot.ply" in message for message in warnings)
     assert any("preview.png" in message for message in warnings)
     assert events_of(root)[-1]["event"] == "failed"
-    assert sorted(os.listdir(root)) == ["engine.log", "events.jsonl", "settings.json"]
+    assert sorted(os.listdir(root)) == ["engine.log", "events.jsonl", "run.lock", "settings.json"]
 
 
 def test_real_full_device(tmp_path: Path, capsys: pytest.CaptureFixture[str], capture: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from splat_engine.fit.checkpoint import load_checkpoint
-from splat_engine.formats.events import Pause, Preview, Resume, Save, Stop, encode
+from splat_engine.formats.events import Pause, Preview, Resume, Save, Snapshot, Stop, encode
 from splat_engine.formats.splat_ply import read_splat_ply
 from tests.engine.tiny_capture import ring_cameras, write_tiny_capture
 
@@ -109,6 +109,24 @@ def test_pause_preview_save_resume_stop(capture: Path, tmp_path: Path, engines: 
     assert finished["metrics"]["engine.psnr"] > 20
     assert load_checkpoint(run / "checkpoint.pt")["trainer"]["step"] == finished["step"]
     assert read_splat_ply(run / "splats.ply")[0].metadata["steps"] == str(finished["step"])
+
+
+def test_snapshot_before_the_first_step(capture: Path, tmp_path: Path, engines: list[Engine]) -> None:
+    """Asked for before it begins, the splats of the start are written first of all; nothing else is, and the seconds are told."""
+    run = tmp_path / "run"
+    engine = Engine(capture, run, "--steps", "1000000", "--snapshot-interval", "0")
+    engines.append(engine)
+    engine.send(Snapshot())
+    written = engine.until("file")
+    assert (written["kind"], written["step"]) == ("snapshot", 0) and 0 < written["seconds"] < 60
+    assert not any(event["event"] == "progress" for event in engine.events)
+    assert read_splat_ply(run / "snapshot.ply")[0].metadata["steps"] == "0"
+    engine.until("progress")
+    engine.send(Pause())
+    step = engine.until("paused")["step"]
+    engine.send(Snapshot())
+    assert engine.until("file")["step"] == step  # in a pause as well
+    assert sorted(path.name for path in run.glob("*.p*")) == ["snapshot.ply"]
 
 
 def test_a_lost_parent_ends_the_fit_with_a_checkpoint(

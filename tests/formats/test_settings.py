@@ -177,6 +177,22 @@ def test_limits_themselves_are_allowed() -> None:
                 assert getattr(from_dict(cls, {name: kind(limit)}), name) == limit
 
 
+def test_sliders_end_within_the_limits() -> None:
+    """Where a slider begins and ends lies within the hard limits, with the default between; shares run from 0 to 1."""
+    found = 0
+    for cls, name in ALL_FIELDS:
+        kind, default, declared = declarations(cls)[name]
+        if math.isfinite(declared.soft_minimum) or math.isfinite(declared.soft_maximum):
+            found += 1
+            assert declared.minimum <= declared.soft_minimum < declared.soft_maximum <= declared.maximum, name
+            assert declared.soft_minimum <= default <= declared.soft_maximum, name
+        if declared.shape == "share":
+            found += 1
+            assert kind is float and declared.minimum >= 0 and declared.maximum <= 1, name
+        assert set(declared.choice_words) <= set(declared.choices), name
+    assert found > 10
+
+
 def test_whole_numbers_become_floats() -> None:
     """JSON writes 1.0 as 1 in other languages; the type in memory stays the declared one."""
     lens = from_dict(CaptureSettings, {"lens_mm": 35}).lens_mm

@@ -2,6 +2,9 @@
 
 Built once, in minutes, and kept outside the clone: ``$SPLATFIT_TEST_GUI``, else ``~/.cache/splatfit/test_gui``. It is built
 aside and renamed, so a build that broke off is never taken for a whole one. Needs root, debootstrap and Debian's packages.
+
+Blender in the chroot starts the engine of this checkout outside of it: the machine's own root is mounted at ``/host``, and one
+folder is at the same path on both sides. The mounts are private to the test: they end with it.
 """
 
 from __future__ import annotations
@@ -60,6 +63,30 @@ def make_chroot(cache: Path) -> Path:
     _run(["chroot", str(part), "env", "DEBIAN_FRONTEND=noninteractive", *install])
     part.rename(folder)
     return folder
+
+
+def entering(chroot: Path, shared: Path, command: list[str]) -> list[str]:
+    """Returns the command line that runs a command in the chroot, with the machine at ``/host``.
+
+    Args:
+        chroot: Its folder.
+        shared: A folder of the machine that is at the same path in the chroot.
+        command: What is run there.
+    """
+    inside = chroot / shared.relative_to("/")
+    host = chroot / "host"
+    for folder in (inside, host):
+        folder.mkdir(parents=True, exist_ok=True)
+    script = 'mount --rbind / "$1" && mount --bind "$2" "$3" && shift 3 && exec "$@"'
+    mounting = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+    return [*mounting, str(host), str(shared), str(inside), "chroot", str(chroot), *command]
+
+
+def write_engine(script: Path, python: Path, checkout: Path) -> None:
+    """Writes a program for the chroot that is the engine's Python outside of it."""
+    text = f'#!/bin/sh\nexec chroot /host env "PYTHONPATH={checkout}" "{python}" "$@"\n'
+    script.write_text(text, encoding="utf-8")
+    script.chmod(0o755)
 
 
 def _run(command: list[str]) -> None:

@@ -18,18 +18,29 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.test_gui.chroot import GuiTestError, cache_folder, make_chroot
+from tools.test_gui.chroot import GuiTestError, cache_folder, entering, make_chroot, write_engine
 from tools.test_gui.xwd import write_png
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SCREEN = (1280, 800)
-INSIDE = Path("/splatfit-test")
-"""Folder in the chroot that a scenario lives in."""
 BLENDER = (
     "blender", "--factory-startup", "--enable-event-simulate", "--gpu-backend", "opengl",
     "--window-geometry", "0", "0", *map(str, SCREEN), "--python-exit-code", "3",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where scenarios run.
+
+    Attributes:
+        chroot: The folder that Blender sees as the whole machine.
+        inside: A scenario's own folder, at the same path for Blender and for the engine outside.
+    """
+
+    chroot: Path
+    inside: Path
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,14 @@ def main() -> int:
         chroot = make_chroot(cache_folder())
         archive = options.zip or built_zip()
         outcomes = [
-            run_scenario(chroot, name, archive, options.out / name, options.timeout, options.nice)
+            run_scenario(
+                Place(chroot, cache_folder() / "scenario"),
+                name,
+                archive,
+                options.out / name,
+                options.timeout,
+                options.nice,
+            )
             for name in options.scenarios or names
         ]
     except GuiTestError as error:
@@ -97,10 +115,10 @@ def built_zip() -> Path:
 
 
 def run_scenario(
-    chroot: Path, name: str, archive: Path, out: Path, timeout_s: float, niceness: int
+    place: Place, name: str, archive: Path, out: Path, timeout_s: float, niceness: int
 ) -> Outcome:
-    """Runs one scenario in a folder of its own in the chroot, and brings back its pictures and logs."""
-    inside = chroot / INSIDE.relative_to("/")
+    """Runs one scenario in a folder of its own, and brings back its pictures and logs."""
+    inside = place.inside
     shutil.rmtree(inside, ignore_errors=True)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -109,28 +127,30 @@ def run_scenario(
     shutil.copyfile(HERE / "window.py", inside / "window.py")
     shutil.copyfile(HERE / "scenarios" / f"{name}.py", inside / "scenario.py")
     shutil.copyfile(ROOT / "tests" / "addon" / "fake_uv.py", inside / "fake_uv.py")
-    (inside / "task.json").write_text(json.dumps({"archive": str(INSIDE / archive.name)}), encoding="utf-8")
+    write_engine(inside / "engine-python", ROOT / ".venv" / "engine" / "bin" / "python", ROOT)
+    task = {"archive": str(inside / archive.name), "engine_python": str(inside / "engine-python")}
+    (inside / "task.json").write_text(json.dumps(task), encoding="utf-8")
     since_s = time.monotonic()
     log = out / "blender.log"
     with log.open("wb") as stream:
         code = subprocess.run(
-            ["nice", "-n", str(niceness), *chroot_command(chroot, timeout_s)], stdout=stream, stderr=stream
+            ["nice", "-n", str(niceness), *chroot_command(place, timeout_s)], stdout=stream, stderr=stream
         ).returncode
     pictures = [write_png(path, out / f"{path.stem}.png") for path in sorted(inside.glob("pictures/*.xwd"))]
     return Outcome(name, time.monotonic() - since_s, failure_of(inside, code, log), pictures)
 
 
-def chroot_command(chroot: Path, timeout_s: float) -> list[str]:
+def chroot_command(place: Place, timeout_s: float) -> list[str]:
     """Returns the command line that runs Blender in the chroot, never for longer than it may."""
     environment = [
         "LIBGL_ALWAYS_SOFTWARE=1", "HOME=/root", "LC_ALL=C.UTF-8", "OMP_WAIT_POLICY=PASSIVE",
-        f"BLENDER_USER_RESOURCES={INSIDE}/profile", f"XDG_RUNTIME_DIR={INSIDE}",
+        f"BLENDER_USER_RESOURCES={place.inside}/profile", f"XDG_RUNTIME_DIR={place.inside}",
     ]  # fmt: skip
     limit = ["timeout", "--kill-after=10", f"{timeout_s:.0f}"]
     screen = ["xvfb-run", "--auto-servernum", f"--server-args=-screen 0 {SCREEN[0]}x{SCREEN[1]}x24"]
     clean = ["env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", *environment]
-    program = [*BLENDER, "--python", f"{INSIDE}/window.py"]
-    return ["chroot", str(chroot), *clean, *limit, *screen, *program]
+    program = [*BLENDER, "--python", f"{place.inside}/window.py"]
+    return entering(place.chroot, place.inside, [*clean, *limit, *screen, *program])
 
 
 def failure_of(inside: Path, code: int, log: Path) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import bpy
+from mathutils import Vector
 
 HERE = Path(__file__).resolve().parent
 MODULE = "bl_ext.user_default.splatfit"
@@ -28,6 +29,8 @@ _SETTLED_ROUNDS = 4
 _HANG_S = 60
 _ROW_PX = 11
 """Step of the search for a button: about half of a row."""
+_COLUMNS = (0.3, 0.65)
+"""Where in the sidebar's width a search passes: two buttons in a row are the most."""
 
 Steps = Iterator[None]
 
@@ -42,9 +45,11 @@ class Window:
 
     Attributes:
         seen: What the buttons are that the last search has passed over.
+        engine_python: The engine's Python, of this checkout.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, engine_python: str) -> None:
+        self.engine_python = engine_python
         self.pictures = 0
         self.seen: list[str] = []
 
@@ -122,14 +127,16 @@ class Window:
 
     def buttons(self) -> Iterator[Any]:
         """Yields, between rounds, (what the button is, x, y) down the sidebar; None where there is none new."""
-        region, last = self.sidebar, ""
-        x = region.x + region.width // 2 - 10
+        region = self.sidebar
+        last = dict.fromkeys(_COLUMNS, "")
         for y in range(region.y + region.height - 4, region.y, -_ROW_PX):
-            yield from ((None, 0, 0) for _ in self.move(x, y))
-            found = self.under_mouse()
-            if found and found != last:
-                yield found, x, y
-            last = found
+            for column in _COLUMNS:
+                x = region.x + int(region.width * column)
+                yield from ((None, 0, 0) for _ in self.move(x, y))
+                found = self.under_mouse()
+                if found and found not in last.values():
+                    yield found, x, y
+                last[column] = found
 
     def click(self, wanted: str) -> Steps:
         """Clicks the button whose operator or property has ``wanted`` in it, such as ``splatfit.fit(``.
@@ -157,6 +164,13 @@ class Window:
             yield from self.settle(2)
         yield from self.settle()
 
+    def look_from(self, location: tuple[float, float, float], target: tuple[float, float, float]) -> None:
+        """Puts the viewport's eye at a place, looking at another."""
+        offset = Vector(target) - Vector(location)
+        view = self.area.spaces.active.region_3d
+        view.view_location, view.view_distance = target, offset.length
+        view.view_rotation = offset.to_track_quat("-Z", "Y")
+
     def key(self, name: str) -> Steps:
         """Presses and releases a key, such as ``"ESC"``, over the viewport."""
         x, y = self.area.x + self.area.width // 4, self.area.y + self.area.height // 2
@@ -178,10 +192,9 @@ def install(window: Window, archive: str) -> Steps:
     yield from window.settle()
 
 
-def scenario_steps(window: Window) -> Steps:
+def scenario_steps(window: Window, archive: str) -> Steps:
     """Yields through the installation and the scenario."""
-    task = json.loads((HERE / "task.json").read_text(encoding="utf-8"))
-    yield from install(window, task["archive"])
+    yield from install(window, archive)
     spec = importlib.util.spec_from_file_location("scenario", HERE / "scenario.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -199,8 +212,9 @@ def end(failure: str) -> None:
 def main() -> None:
     """Follows the scenario with a timer, so that Blender handles its events in between."""
     bpy.context.preferences.view.show_splash = False  # before there is a window
-    window = Window()
-    steps = scenario_steps(window)
+    task = json.loads((HERE / "task.json").read_text(encoding="utf-8"))
+    window = Window(task["engine_python"])
+    steps = scenario_steps(window, task["archive"])
 
     def go_on() -> float:
         faulthandler.dump_traceback_later(_HANG_S)  # into the log, should Blender not come back
@@ -212,7 +226,7 @@ def main() -> None:
             end(traceback.format_exc())
         return _ROUND_S
 
-    bpy.app.timers.register(go_on, first_interval=1.0)
+    bpy.app.timers.register(go_on, first_interval=1.0, persistent=True)  # a scenario may open another file
 
 
 main()

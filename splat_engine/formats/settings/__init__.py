@@ -4,7 +4,10 @@ The command line, the panel and settings.json are derived from these declaration
 """
 
 from splat_engine.formats.settings.capture import (
+    AROUND_RIGS,
+    PLACED_RIGS,
     CaptureSettings,
+    FacesLook,
     Rig,
 )
 from splat_engine.formats.settings.declare import (
@@ -35,14 +38,17 @@ from splat_engine.formats.settings.start import RANDOM_START, StartSettings
 from splat_engine.formats.settings.tidy import TidySettings
 
 __all__ = [
+    "AROUND_RIGS",
     "CaptureSettings",
     "Declaration",
     "DensifySettings",
+    "FacesLook",
     "FitSettings",
     "ImageFitSettings",
     "LossSettings",
     "LossSpace",
     "OptimizerSettings",
+    "PLACED_RIGS",
     "PRESETS",
     "Preset",
     "RANDOM_START",

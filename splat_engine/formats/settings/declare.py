@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -24,6 +25,9 @@ class Declaration:
         choices: The allowed words, for a setting that is a Literal or names them itself.
         pattern: Regular expression of words that are allowed beside the choices; a panel offers the choices alone.
         pattern_help: Those words, for a person.
+        choice_words: Choice to (label, help) in the panel; a choice that is not in it shows as it is written.
+        soft_minimum, soft_maximum: Where a slider ends; beyond, a number can be typed. Inclusive, within the hard limits.
+        shape: "share" for a part of a whole, from 0 to 1; "" for anything else.
     """
 
     label: str
@@ -34,6 +38,10 @@ class Declaration:
     choices: tuple[str, ...] = ()
     pattern: str = ""
     pattern_help: str = ""
+    choice_words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    soft_minimum: float = -math.inf
+    soft_maximum: float = math.inf
+    shape: Literal["", "share"] = ""
 
 
 def setting(
@@ -47,13 +55,25 @@ def setting(
     choices: tuple[str, ...] = (),
     pattern: str = "",
     pattern_help: str = "",
+    choice_words: Mapping[str, tuple[str, str]] | None = None,
+    soft: tuple[float, float] = (-math.inf, math.inf),
+    shape: Literal["", "share"] = "",
 ) -> Any:
-    """Declares a field of a settings class."""
-    declared = Declaration(label, help, unit, minimum, maximum, choices, pattern, pattern_help)
+    """Declares a field of a settings class; ``soft`` is where a slider begins and ends."""
+    words, (low, high) = choice_words or {}, soft
+    declared = Declaration(
+        label, help, unit, minimum, maximum, choices, pattern, pattern_help, words, low, high, shape
+    )
     return field(default=default, metadata={"declaration": declared})
 
 
 S = TypeVar("S")
+
+
+@functools.cache
+def _hints(cls: Any) -> dict[str, Any]:
+    """Types of a class's fields: they are written as text, and reading it takes longer than anything else here."""
+    return get_type_hints(cls)
 
 
 def declaration(item: Field[Any], kind: Any) -> Declaration:
@@ -64,7 +84,7 @@ def declaration(item: Field[Any], kind: Any) -> Declaration:
 
 def declarations(cls: type) -> dict[str, tuple[Any, Any, Declaration]]:
     """Returns name to (type, default, declaration) of a settings class's own fields, groups left out."""
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     return {
         item.name: (hints[item.name], item.default, declaration(item, hints[item.name]))
         for item in fields(cls)
@@ -96,7 +116,7 @@ def from_dict(cls: type[S], values: Any, *, where: str = "settings") -> S:
         raise UserError(
             f"{where} must be a table of settings, got {type(values).__name__}.", "Write names and values."
         )
-    hints = get_type_hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]
     items: dict[str, Field[Any]] = {item.name: item for item in fields(cls)}  # type: ignore[arg-type]
     unknown = [name for name in values if name not in items]
     if unknown:

@@ -18,7 +18,7 @@ class DensifySettings:
         200, "From", "First step that may change the number of splats.", unit="steps", minimum=0
     )
     stop_share: float = setting(
-        0.7, "Until", "Share of all steps after which the number stays.", minimum=0, maximum=1
+        0.7, "Until", "Share of all steps after which the number stays.", minimum=0, maximum=1, shape="share"
     )
     interval: int = setting(100, "Interval", "Steps between two changes.", unit="steps", minimum=1)
     gradient: float = setting(
@@ -39,9 +39,10 @@ class DensifySettings:
         "Splats larger than this share of the scene's extent are split, others cloned.",
         minimum=0,
         maximum=1,
+        shape="share",
     )
     prune_opacity: float = setting(
-        0.005, "Prune Opacity", "Splats weaker than this are removed.", minimum=0, maximum=1
+        0.005, "Prune Opacity", "Splats weaker than this are removed.", minimum=0, maximum=1, shape="share"
     )
     prune_size: float = setting(
         0.5, "Prune Size", "Splats larger than this share of the scene's extent are removed.", minimum=0

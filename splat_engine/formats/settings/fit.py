@@ -24,7 +24,13 @@ class FitSettings:
         "each of them can be set by itself.",
     )
     steps: int = setting(
-        2000, "Steps", "Number of optimisation steps, one view each.", unit="steps", minimum=0, maximum=10**7
+        2000,
+        "Steps",
+        "Number of optimisation steps, one view each.",
+        unit="steps",
+        minimum=0,
+        maximum=10**7,
+        soft=(100, 30000),
     )
     formation: Formation = setting(
         "blender", "Look", "Draw as Blender 5.3 does, or as web viewers and other trainers do."
@@ -37,7 +43,12 @@ class FitSettings:
         100, "SH Interval", "Steps between two raises of the degree.", unit="steps", minimum=1
     )
     max_splats: int = setting(
-        200000, "Most Splats", "No strategy goes beyond this number.", minimum=1, maximum=10**8
+        200000,
+        "Most Splats",
+        "No strategy goes beyond this number.",
+        minimum=1,
+        maximum=10**8,
+        soft=(1000, 2e6),
     )
     min_sigma_px: float = setting(
         0.3,
@@ -101,6 +112,7 @@ class OptimizerSettings:
         "Share of the other rates that is left at the last step; exponential in between.",
         minimum=0,
         maximum=1,
+        shape="share",
     )
     log_scales: float = setting(4e-2, "Scales", "Learning rate of the log-scales.", minimum=0, maximum=1)
     quats: float = setting(4e-3, "Rotations", "Learning rate of the quaternions.", minimum=0, maximum=1)

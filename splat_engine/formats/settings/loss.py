@@ -25,6 +25,7 @@ class LossSettings:
         "Share of D-SSIM in the loss of encoded values; the rest is L1.",
         minimum=0,
         maximum=1,
+        shape="share",
     )
     mse_weight: float = setting(0.0, "MSE Weight", "Weight of the squared error.", minimum=0, maximum=1000)
     alpha_weight: float = setting(

@@ -18,6 +18,7 @@ class ScheduleSettings:
         "splats are few at first, and worse where they are dense; 0: never.",
         minimum=0,
         maximum=1,
+        shape="share",
     )
     early_stop: bool = setting(
         False,
@@ -38,4 +39,5 @@ class ScheduleSettings:
         "Share of the training views that is kept aside until the fit is being finished; at least three views.",
         minimum=0,
         maximum=0.5,
+        shape="share",
     )

@@ -33,6 +33,7 @@ class StartSettings:
         "Opacity of the first splats; of random ones at most 0.1.",
         minimum=0.01,
         maximum=0.98,
+        shape="share",
     )
     random_points: int = setting(
         20000,

@@ -33,7 +33,7 @@ class Subject:
     views: int = 96
     hold_out: int = 12
     samples: int = 16
-    test_samples: int = 256
+    test_samples: int = 128
 
     def capture_options(self) -> list[str]:
         """Returns the options of ``python -m addon capture``."""

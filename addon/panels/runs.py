@@ -1,0 +1,97 @@
+"""The panel for runs that lie beside the file: of an earlier session, of another Blender, or interrupted."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import bpy
+
+from .. import earlier_runs, running, workflow
+from ..earlier_runs import EarlierRun, RunState
+from ..layouts import draw_text, line_characters
+from ..operators.fitting import run_folders
+from .sidebar import Sidebar
+
+_LOOK_AGAIN_S = 3.0
+_RUNS_MAX = 5
+_ICONS = {
+    RunState.RUNNING: "PLAY",
+    RunState.INTERRUPTED: "PAUSE",
+    RunState.FINISHED: "CHECKMARK",
+    RunState.BROKEN: "ERROR",
+}
+
+_seen: tuple[float, tuple[Path, ...], list[EarlierRun]] = (-_LOOK_AGAIN_S, (), [])
+
+
+def runs_beside(context: Any) -> list[EarlierRun]:
+    """Returns the runs beside the file but for the one that is under way here; the disk is looked at every few seconds."""
+    global _seen
+    folders = run_folders(context)
+    now_s = time.monotonic()
+    if folders != _seen[1] or now_s - _seen[0] >= _LOOK_AGAIN_S:
+        _seen = now_s, folders, earlier_runs.find_runs(folders)
+    job = running.current() if running.is_busy() else None
+    own = None if job is None else job.session.run.root.resolve()
+    return [run for run in _seen[2] if run.directory != own and run.directory.is_dir()]
+
+
+class SPLATFIT_PT_runs(Sidebar, bpy.types.Panel):
+    """Runs to import, to resume, to watch, or to remove."""
+
+    bl_label = "Earlier Runs"
+    bl_idname = "SPLATFIT_PT_runs"
+    bl_parent_id = "SPLATFIT_PT_main"
+
+    @classmethod
+    def poll(cls, context: Any) -> bool:
+        """Only where there is one."""
+        return bool(runs_beside(context))
+
+    def draw(self, context: Any) -> None:
+        """Draws the newest, a box each."""
+        runs = runs_beside(context)
+        if not runs:  # removed since Blender asked
+            self.layout.label(text="None beside this file")
+        for run in runs[:_RUNS_MAX]:
+            is_here = bool(workflow.results_of(context.scene, run.directory, with_kept=True))
+            _draw_run(self.layout, run, is_here, line_characters(context))
+        if len(runs) > _RUNS_MAX:
+            self.layout.label(text=f"and {len(runs) - _RUNS_MAX} more")
+
+
+def _draw_run(layout: Any, run: EarlierRun, is_here: bool, width: int) -> None:
+    box = layout.box()
+    row = box.row()
+    row.label(text=run.directory.name, icon=_ICONS[run.state])
+    if run.state is not RunState.RUNNING:
+        _button(row, "splatfit.forget_run", run, text="", icon="TRASH")
+    draw_text(box, words_for(run, is_here), width)
+    if run.state is RunState.RUNNING:
+        _button(box, "splatfit.attach_run", run, icon="HIDE_OFF")
+    elif run.state is RunState.INTERRUPTED:
+        _button(box, "splatfit.resume_run", run, icon="PLAY")
+    elif run.state is RunState.FINISHED and not is_here:
+        _button(box, "splatfit.import_run", run, icon="IMPORT")
+
+
+def _button(layout: Any, operator: str, run: EarlierRun, **look: Any) -> None:
+    layout.operator(operator, **look).directory = str(run.directory)
+
+
+def words_for(run: EarlierRun, is_here: bool) -> str:
+    """Returns in a sentence what a run is."""
+    step = f"step {run.step} of {run.steps}" if run.steps else "its start"
+    if run.state is RunState.RUNNING:
+        return f"Running ({run.holder}), {step}."
+    if run.state is RunState.INTERRUPTED:
+        return f"Interrupted at {step}."
+    if run.state is RunState.BROKEN:
+        return f"Ended at {step}, with nothing to go on from."
+    quality = "" if run.psnr_db is None else f", {run.psnr_db:.1f} dB"
+    return f"Finished: {run.splats:,} splats{quality}{', in this scene' if is_here else ''}."
+
+
+CLASSES = (SPLATFIT_PT_runs,)
