@@ -280,7 +280,8 @@ def test_undo_brings_everything_back(splats, name):
 
 @pytest.mark.parametrize("name", EDITS)
 def test_edits_need_splats(name):
-    """The buttons are grey with a cube, and without any object."""
+    """The buttons are grey with a cube, and without any object; their tooltips get a full stop from Blender."""
+    assert not getattr(bpy.ops.splatfit, name).get_rna_type().description.endswith(".")
     assert not getattr(bpy.ops.splatfit, name).poll()
     bpy.ops.mesh.primitive_cube_add()
     assert not getattr(bpy.ops.splatfit, name).poll()
