@@ -9,7 +9,7 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import scene
+from .. import scene, workflow
 from ..edit import measures, placing, points, surfaces, volumes
 from .words import in_words
 
@@ -352,6 +352,7 @@ class SPLATFIT_OT_separate_selected(_OfSplats, bpy.types.Operator):
         object = points.editable(context.object)
         chosen = points.selected(object)
         part = points.split_off(object, chosen)
+        part[workflow.KEPT_KEY] = True  # the run's next result is for the other part
         self.report({"INFO"}, f"{int(chosen.sum()):,} splats are now {part.name}")
         return {"FINISHED"}
 

@@ -11,7 +11,7 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import ellipsoids, panels, registration, scene
+from addon import ellipsoids, panels, registration, scene, workflow
 from addon.edit import points
 from addon.operators import editing
 from splat_engine.formats.splats import Splats
@@ -219,6 +219,14 @@ def test_select_and_separate_and_delete(splats):
     points.select(splats, np.arange(len(splats.data.points)) < 5)
     bpy.ops.splatfit.separate_selected()
     assert "Fl\u00f6r Splats" in bpy.data.objects
+
+
+def test_a_run_does_not_fill_a_part_anew(splats, tmp_path):
+    """When it brings its result again, the part stays as it is, and the object that it was taken from is filled."""
+    scene.set_provenance(splats, scene.Provenance(run=str(tmp_path.resolve())))
+    bpy.ops.splatfit.select_by_source(object="Cube")
+    bpy.ops.splatfit.separate_selected()
+    assert workflow.results_of(bpy.context.scene, tmp_path) == [splats]
 
 
 def test_a_part_of_several_objects_is_named_after_the_whole(splats):
