@@ -68,6 +68,8 @@ def _add_settings(parser: Any, *, fit: bool) -> None:
     add_arguments(parser, CaptureSettings, prefix=_CAPTURE_PREFIX, bare=_bare())
     if fit:
         add_run_arguments(parser)
+    else:
+        add_arguments(parser, FitSettings, only={"preset"})  # how many views, and of how many samples
 
 
 def _bare() -> set[str]:

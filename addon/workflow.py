@@ -126,7 +126,9 @@ def resume_session(run: RunDirectory, capture: Path, engine_python: str = "") ->
     engine_process.check_python(python)
     refuse_busy(run)
     command = engine_process.train_command(python, capture.absolute(), run, None, resume=True)
-    return Session(run, lambda: engine_process.EngineProcess(command, run))
+    session = Session(run, lambda: engine_process.EngineProcess(command, run))
+    session.capture_directory = capture
+    return session
 
 
 def refuse_busy(run: RunDirectory) -> None:

@@ -18,6 +18,11 @@ _TIMER_S = 0.1
 _WAIT_S = 0.5
 
 
+def has_window(context: Any) -> bool:
+    """Tells whether timers come; in background none does, though there may be something like a window."""
+    return context.window is not None and not bpy.app.background
+
+
 class Starts:
     """Starts a session: in a window a timer goes on with it, in background it runs to its end.
 
@@ -60,7 +65,7 @@ class Starts:
     @in_words
     def invoke(self, context: Any, event: Any) -> Any:
         """Starts."""
-        if context.window is None:
+        if not has_window(context):
             return self.execute(context)
         self._begin(context)
         if not self.renders_here(context):

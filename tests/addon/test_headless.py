@@ -222,3 +222,14 @@ def test_camera_names_of_foreign_captures():
     camera = Camera(4, 4, 4, 4, 2, 2, np.eye(4))
     assert headless.blender_render.view_name(View(camera), 0) == "0001"
     assert headless.blender_render.view_name(View(camera, exr="views/0007.exr"), 0) == "0007"
+
+
+def test_capture_has_the_presets():
+    """``capture --preset`` asks for the views and samples that the panel's Quality does; an option said beside it wins."""
+    parser = command_line.make_parser()
+    for preset in PRESETS:
+        options = parser.parse_args(["capture", "x.blend", "--out", "y", "--preset", preset])
+        expected = parser.parse_args(["fit", "x.blend", "--out", "y", "--preset", preset])
+        assert command_line.capture_settings(options) == command_line.capture_settings(expected)
+    options = parser.parse_args(["capture", "x.blend", "--out", "y", "--preset", "draft", "--views", "7"])
+    assert command_line.capture_settings(options).views == 7
