@@ -176,3 +176,9 @@ def scenario(window):
     yield from open_lowest(window, bpy.types.SPLATFIT_PT_tidy)
     yield from scroll_down(window)
     yield from window.picture("clean-up")
+
+    yield from window.move(window.sidebar.x - 200, window.sidebar.y + 300)
+    with bpy.context.temp_override(window=window.window, area=window.area, region=window.sidebar):
+        bpy.ops.wm.call_panel(name="SPLATFIT_PT_presets", keep_open=True)
+    yield from window.settle(10)
+    yield from window.picture("presets")
