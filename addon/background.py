@@ -38,18 +38,20 @@ class BackgroundCapture(Iterator[CaptureStep]):
     Args:
         job: What is captured.
         warnings: Takes what the capture warns of.
-        wait_s: How long a step waits for news; 0 in a window.
         start: Starts the process; for tests.
+
+    Attributes:
+        wait_s: How long a step waits for news.
     """
 
     def __init__(
         self,
         job: CaptureJob,
         warnings: list[str],
-        wait_s: float = 0.0,
         start: Callable[[Sequence[str], Path], CaptureProcess] = CaptureProcess,
     ) -> None:
-        self._job, self._warnings, self._wait_s, self._start = job, warnings, wait_s, start
+        self.wait_s = 0.0
+        self._job, self._warnings, self._start = job, warnings, start
         self._process: CaptureProcess | None = None
         self._last = CaptureStep(0, 0, "Starting a Blender in the background")
         self._is_over = False
@@ -65,7 +67,7 @@ class BackgroundCapture(Iterator[CaptureStep]):
         if self._process is None:
             self._begin()
             return self._last
-        for event in self._process.new_events(self._wait_s):
+        for event in self._process.new_events(self.wait_s):
             self._take(event)
         if not self._process.is_running():
             error = self._process.error()
@@ -84,6 +86,7 @@ class BackgroundCapture(Iterator[CaptureStep]):
         remove_copy(self._job.copy)
 
     def _begin(self) -> None:
+        self._warnings += unsaved_pictures()
         save_copy(self._job.copy)
         try:
             self._process = self._start(_command(self._job), self._job.out / LOG_NAME)
@@ -97,6 +100,24 @@ class BackgroundCapture(Iterator[CaptureStep]):
             self._last = CaptureStep(event.done, event.total, event.message, event.seconds_left)
         elif isinstance(event, events.Warned):
             self._warnings.append(event.message)
+
+
+def unsaved_pictures() -> list[str]:
+    """Returns, in a sentence or none, which pictures are in the open Blender's memory alone: no copy of the file has them."""
+    names = [
+        image.name
+        for image in bpy.data.images
+        if image.is_dirty
+        and image.users
+        and image.source not in ("VIEWER", "MOVIE")
+        and not image.packed_file
+    ]
+    if not names:
+        return []
+    more = f" and {len(names) - 5} more" * (len(names) > 5)
+    return [
+        f"Changed and not saved, so rendered as on disk: {', '.join(names[:5])}{more}. Save or pack them."
+    ]
 
 
 def copy_path(out: Path) -> Path:
@@ -116,7 +137,7 @@ def save_copy(path: Path) -> None:
         raise write_failure(path.parent, error) from error
     remove_copy(path)  # or Blender would keep it as a backup
     try:
-        blend_file.save(path)
+        blend_file.save(path, compress=False)  # a person waits, and it is read once
     except BaseException:
         remove_copy(path)
         raise

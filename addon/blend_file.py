@@ -120,8 +120,12 @@ def splat_object(scene: Any, name: str = "") -> Any:
     return next(iter(found.values()))
 
 
-def save(out: Path) -> None:
+def save(out: Path, **options: Any) -> None:
     """Saves the open file as another one, whole or not at all, with the same pictures and libraries.
+
+    Args:
+        out: The other file.
+        options: More of Blender's, such as ``compress``.
 
     Raises:
         UserError: It cannot be written.
@@ -129,7 +133,7 @@ def save(out: Path) -> None:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         # Blender itself writes aside and renames.
-        bpy.ops.wm.save_as_mainfile(filepath=str(out.resolve()), copy=True, check_existing=False)
+        bpy.ops.wm.save_as_mainfile(filepath=str(out.resolve()), copy=True, check_existing=False, **options)
     except OSError as error:
         raise write_failure(out, error) from error
     except RuntimeError as error:

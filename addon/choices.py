@@ -27,7 +27,7 @@ QUALITIES = (
     (CUSTOM, "Custom", "Views, samples, steps and splats as you set them", 3),
 )
 RESULTS = (
-    ("REPLACE", "Replace", "The splats of an earlier fit of this run are replaced"),
+    ("REPLACE", "Replace Earlier", "The splats of an earlier fit of this run are replaced"),
     ("NEW", "New Object", "The splats of earlier fits stay as they are"),
 )
 
@@ -67,6 +67,7 @@ def annotations(remembered: Any) -> dict[str, Any]:
             description="Once the splats are there, hide what they were made from, in the viewport and in renders",
             default=False,
         ),
+        "originals_hidden": bpy.props.BoolProperty(options={"HIDDEN"}),
         "compared": bpy.props.EnumProperty(
             name="Compared",
             items=[(name, name.title(), "") for name in ("OFF", "SPLATS", "ORIGINALS")],
@@ -107,8 +108,12 @@ def named_choices(chosen: Any) -> dict[str, str]:
         kind = chosen.target_kind.lower()
         found = chosen_target(chosen)
         if found is None:
+            lost = chosen.target_object if kind == "object" else None
             raise UserError(
-                f"No {kind} is chosen as the target.", f"Choose the {kind}, or fit the whole scene."
+                f"The target {lost.name!r} is not in this scene."
+                if lost
+                else f"No {kind} is chosen as the target.",
+                f"Choose the {kind}, or fit the whole scene.",
             )
         if kind == "collection" and found.name in bpy.data.objects:
             raise UserError(
@@ -153,15 +158,16 @@ def governed_settings() -> list[tuple[str, str]]:
     return [place for place, _ in _governed("standard")]
 
 
-def quality_line(chosen: Any) -> str:
-    """Returns in a line what the present quality comes to."""
+def quality_lines(chosen: Any) -> tuple[str, str]:
+    """Returns in two short lines what the present quality comes to."""
     fit, capture = chosen.fit, chosen.capture
-    return f"{capture.views:,} views, {fit.steps:,} steps, up to {short_number(fit.max_splats)} splats"
+    views = f"{capture.views:,} views of {capture.samples} samples"
+    return views, f"{fit.steps:,} steps, {short_number(fit.max_splats)} splats"
 
 
 def short_number(number: int) -> str:
-    """Returns a number as a person says it: 200 k, 1.5 M."""
+    """Returns a number as a person says it: 200k, 1.5M."""
     for size, letter in ((10**6, "M"), (10**3, "k")):
         if number >= size:
-            return f"{number / size:.3g} {letter}"
+            return f"{number / size:.3g}{letter}"
     return str(number)

@@ -15,8 +15,10 @@ from splat_engine.formats.run import RunDirectory
 
 from .engine_process import RESULT_REASONS
 
-_TAIL_BYTES = 1 << 16
-"""Of events.jsonl: some hundred events, the last progress and ending among them."""
+_TAIL_BYTES = 1 << 12
+"""Of events.jsonl: some twenty events, the last progress and ending among them. The panel reads this every few seconds."""
+HISTORY_BYTES = 1 << 16
+"""Some hundred events: the recent course of a fit."""
 
 
 class RunState(enum.Enum):
@@ -118,8 +120,12 @@ def _quality(run: RunDirectory) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def last_events(run: RunDirectory) -> list[events.Event]:
+def last_events(run: RunDirectory, tail_bytes: int = _TAIL_BYTES) -> list[events.Event]:
     """Returns the start of a run's last fit, and the last events after it; lines that are none are left out.
+
+    Args:
+        run: The run.
+        tail_bytes: How much of the file's end is looked at.
 
     Raises:
         OSError: The file cannot be read.
@@ -127,7 +133,7 @@ def last_events(run: RunDirectory) -> list[events.Event]:
     content = run.events.read_bytes()
     begin = max(content.rfind(b'{"event": "started"'), 0)
     first, _, rest = content[begin:].partition(b"\n")
-    tail = rest[-_TAIL_BYTES:]
+    tail = rest[-tail_bytes:]
     lines = tail.split(b"\n")[len(tail) < len(rest) :]
     decoded = (event_of(line.decode("utf-8", "replace")) for line in (first, *lines))
     return [event for event in decoded if event is not None]

@@ -6,7 +6,6 @@ Another file, or Blender's end, ends the session with a checkpoint.
 
 from __future__ import annotations
 
-import atexit
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,7 @@ from bpy.app.handlers import persistent
 
 from splat_engine.formats.errors import UserError
 
-from . import running, workflow
+from . import results, running, workflow
 from .running import Running
 from .session import State
 
@@ -81,7 +80,7 @@ def bring_home(job: Running) -> None:
             "Import it from Earlier Runs where you want it.",
         )
     added = workflow.import_run(target, job.session.run, job.session.report.test_psnr_db)
-    job.result_name, job.notes = added.object.name, list(added.notes)
+    job.result_name, job.notes = added.object.name, [*added.notes, *results.after_fit(target, added.object)]
     push_undo(_UNDO_NAME)
 
 
@@ -120,7 +119,7 @@ def _go_on(job: Running) -> float | None:
     if is_going_on:
         return _TICK_S
     if job.session.state is State.FINISHED and job.brings_splats:
-        if bpy.app.is_job_running("RENDER"):  # a renderer reads the scene from another thread
+        if is_rendering():
             return _RENDER_S
         bring_home(job)
         redraw()
@@ -130,6 +129,11 @@ def _go_on(job: Running) -> float | None:
 def _signature(job: Running) -> tuple[object, ...]:
     report = job.session.report
     return job.session.state, report.phase, report.step, report.steps, report.splats, len(report.warnings)
+
+
+def is_rendering() -> bool:
+    """Tells whether Blender renders: it reads the scene from another thread, so nothing may be changed under it."""
+    return bool(bpy.app.is_job_running("RENDER"))
 
 
 def redraw() -> None:
@@ -159,9 +163,8 @@ def _before_another_file(*_: object) -> None:
 
 
 def register() -> None:
-    """Sees to it that no session outlives its file or Blender."""
+    """Sees to it that no session outlives its file."""
     bpy.app.handlers.load_pre.append(_before_another_file)
-    atexit.register(running.forget)
 
 
 def unregister() -> None:
@@ -171,4 +174,3 @@ def unregister() -> None:
         bpy.app.timers.unregister(_tick)
     if _before_another_file in bpy.app.handlers.load_pre:
         bpy.app.handlers.load_pre.remove(_before_another_file)
-    atexit.unregister(running.forget)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from typing import Any
 
 import bpy
@@ -61,6 +62,7 @@ def register() -> None:
         _cli_handle = headless.register()
         following.register()
         following.listeners.append(preview.tick)
+        atexit.register(unregister)  # Blender 4.5 may hang or crash at its end if anything is left
     except BaseException:
         unregister()
         raise
@@ -69,6 +71,7 @@ def register() -> None:
 def unregister() -> None:
     """Ends what is running and takes away what was registered."""
     global _cli_handle
+    atexit.unregister(unregister)
     following.unregister()
     following.listeners.clear()
     preview.forget()

@@ -18,14 +18,16 @@ from gpu_extras.batch import batch_for_shader
 
 from splat_engine.formats.capture import View
 from splat_engine.formats.errors import UserError
-from splat_engine.formats.settings import AROUND_RIGS, CaptureSettings
+from splat_engine.formats.settings import AROUND_RIGS, CaptureSettings, declarations
 
-from . import properties
+from . import choices, properties
 from .capture.plan import Plan, around_views
 from .capture.rigs import Framing
 from .rig_lines import Lines, RigLines, box_lines, camera_lines
 
 TRAINING_COLOR, HELD_OUT_COLOR, BOX_COLOR = (1.0, 0.6, 0.1, 0.9), (0.3, 0.7, 1.0, 0.9), (1.0, 1.0, 1.0, 0.35)
+Key = tuple[Any, ...]
+_NAMES = tuple(declarations(CaptureSettings))
 _WIDTH_PX = 1.5
 MOST_SHOWN = 2000
 """Of more cameras, evenly chosen ones are drawn."""
@@ -39,6 +41,8 @@ class Shown:
         scene_name: Whose rig it is.
         framing: The target, or None where nothing has a surface.
         settings: What the lines were made of.
+        key: What the scene said then, to tell quickly whether it says something else.
+        refused: What it said last that could not act at once.
         views, held_out: How many there are.
         notes: What the plan said.
         lines: What is drawn.
@@ -47,6 +51,8 @@ class Shown:
     scene_name: str
     framing: Framing | None
     settings: CaptureSettings
+    key: Key
+    refused: Key
     views: int
     held_out: int
     notes: tuple[str, ...]
@@ -56,7 +62,7 @@ class Shown:
     def is_outdated(self) -> bool:
         """Tells whether the scene's settings ask for another rig by now."""
         scene = bpy.data.scenes.get(self.scene_name)
-        return scene is None or _settings_of(scene) != self.settings
+        return scene is None or _key_of(scene) != self.key
 
 
 _shown: Shown | None = None
@@ -67,17 +73,22 @@ def shown(scene: Any) -> Shown | None:
     """Returns what is on show of a scene, after its settings of now where they can act at once."""
     if _shown is None or _shown.scene_name != scene.name:
         return None
-    settings = _settings_of(scene)
-    if settings is not None and settings != _shown.settings and _acts_at_once(_shown, settings):
-        assert _shown.framing is not None
-        _take(_shown, settings, around_views(_shown.framing, settings))
+    key = _key_of(scene)
+    if key not in (_shown.key, _shown.refused):
+        settings = _settings_of(scene)
+        if settings is not None and _shown.framing is not None and _acts_at_once(_shown, settings):
+            _take(_shown, settings, around_views(_shown.framing, settings))
+            _shown.key = key
+        else:
+            _shown.refused = key
     return _shown
 
 
 def show(scene: Any, plan: Plan, settings: CaptureSettings) -> Shown:
     """Puts a plan on show, in every viewport of the scene, in place of another."""
     global _shown, _handle
-    _shown = Shown(scene.name, plan.framing, settings, 0, 0, plan.notes, RigLines.of_nothing())
+    nothing = RigLines.of_nothing()
+    _shown = Shown(scene.name, plan.framing, settings, _key_of(scene), (), 0, 0, plan.notes, nothing)
     _take(_shown, settings, plan.views)
     if _handle is None:
         space: Any = bpy.types.SpaceView3D
@@ -95,6 +106,13 @@ def hide() -> None:
         _handle = None
 
 
+def _key_of(scene: Any) -> Key:
+    chosen = scene.splatfit
+    target = choices.chosen_target(chosen)
+    pointed = (chosen.target_kind, target and target.name, chosen.faces_object and chosen.faces_object.name)
+    return (*(getattr(chosen.capture, name) for name in _NAMES), *pointed)
+
+
 def _settings_of(scene: Any) -> CaptureSettings | None:
     try:
         return properties.capture_settings(scene)
@@ -104,7 +122,7 @@ def _settings_of(scene: Any) -> CaptureSettings | None:
 
 def _acts_at_once(before: Shown, settings: CaptureSettings) -> bool:
     around = before.settings.rig in AROUND_RIGS and settings.rig in AROUND_RIGS
-    return around and before.framing is not None and before.settings.target == settings.target
+    return around and before.settings.target == settings.target
 
 
 def _take(into: Shown, settings: CaptureSettings, views: Sequence[View]) -> None:
@@ -132,7 +150,7 @@ def _draw() -> None:
     context: Any = bpy.context
     shader: Any = gpu.shader.from_builtin("POLYLINE_UNIFORM_COLOR")
     shader.uniform_float("viewportSize", gpu.state.viewport_get()[2:])
-    shader.uniform_float("lineWidth", _WIDTH_PX * context.preferences.system.pixelsize)
+    shader.uniform_float("lineWidth", _WIDTH_PX * context.preferences.system.pixel_size)
     gpu.state.blend_set("ALPHA")
     gpu.state.depth_test_set("LESS_EQUAL")
     try:

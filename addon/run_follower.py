@@ -9,7 +9,7 @@ from splat_engine.formats.errors import UserError
 from splat_engine.formats.locks import holder_of
 from splat_engine.formats.run import RunDirectory
 
-from .earlier_runs import event_of, last_events
+from .earlier_runs import HISTORY_BYTES, event_of, last_events
 from .engine_process import RESULT_REASONS
 
 _LOOK_S = 0.1
@@ -31,7 +31,7 @@ class RunFollower:
         self._is_over = False
         try:
             self._offset = run.events.stat().st_size
-            self._waiting = last_events(run)
+            self._waiting = last_events(run, HISTORY_BYTES)
         except OSError as error:
             raise UserError(
                 f"Cannot read {run.events}: {error.strerror}.", "Check the folder.", error

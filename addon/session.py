@@ -134,8 +134,8 @@ class Session:
         run: The run's directory.
         start_engine: Starts the engine once the capture is there; called by ``poll``. None: the capture is all
             that is wanted.
-        capture: Steps of a capture: each yields what a ``CaptureStep`` holds; closed on cancel.
-            None: the capture is there already.
+        capture: Steps of a capture: each yields what a ``CaptureStep`` holds; closed on cancel. One that waits for
+            news has ``wait_s``, and is told there how long it may. None: the capture is there already.
         clock: Seconds; for tests.
     """
 
@@ -175,14 +175,14 @@ class Session:
         """Does what there is to do: renders one view, or takes what the engine said.
 
         Args:
-            wait_s: How long to wait for the engine; 0 in the GUI.
+            wait_s: How long to wait for news; 0 in the GUI.
 
         Returns:
             True as long as it must be called again.
         """
         try:
             if self.state is State.CAPTURING:
-                self._poll_capture()
+                self._poll_capture(wait_s)
             elif self.state in (State.FITTING, State.PAUSED):
                 self._poll_engine(wait_s)
         except UserError as error:
@@ -244,8 +244,10 @@ class Session:
     def _send(self, command: events.Command) -> bool:
         return self._engine is not None and self._engine.send(command)
 
-    def _poll_capture(self) -> None:
+    def _poll_capture(self, wait_s: float) -> None:
         if self._capture is not None:
+            if hasattr(self._capture, "wait_s"):
+                self._capture.wait_s = wait_s
             step = next(self._capture, None)
             if step is not None:
                 self._take_capture_step(CaptureStep(*step))

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import bpy
 import numpy as np
 from bpy.app.handlers import persistent
+from numpy.typing import NDArray
 
-from splat_engine.formats.conventions import Float
 from splat_engine.formats.errors import UserError
 
 from .capture.bounds import INVISIBLE
 from .capture.rigs import frame_target
+from .scene import is_splat_object
 
 log = logging.getLogger(__name__)
 
 _STILL_S = 0.3
 """So long after the last draw that missed it, the size is found."""
-_MOST_OBJECTS = 20000
-"""Beyond, a look at all of them would be felt; the capture finds the bounds anyway."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +61,16 @@ def forget() -> None:
 
 
 def measure(scene: Any, target: Any = None) -> TargetSize:
-    """Measures a target by its objects' boxes, and remembers it for its scene.
+    """Measures a target by its objects' boxes, and remembers it for its scene; splats do not count.
 
     Args:
         scene: The scene.
         target: An object with its children, a collection, or None for everything that renders.
     """
     found = TargetSize()
-    pairs = [(item.name, box) for item in _members(scene, target)[:_MOST_OBJECTS] for box in _boxes(item)]
-    pairs = [(name, box) for name, box in pairs if np.isfinite(box).all() and np.ptp(box, axis=0).max() > 0]
-    points = np.array([box for _, box in pairs], np.float32).reshape(-1, 8, 3)
+    names, boxes = _boxes(scene, target)
     try:
-        framing = frame_target(points, [name for name, _ in pairs], chosen=target is not None)
+        framing = frame_target(boxes, names, chosen=target is not None)
     except UserError as error:
         log.debug("%s has no size: %s", scene.name, error)
     else:
@@ -85,35 +81,61 @@ def measure(scene: Any, target: Any = None) -> TargetSize:
     return found
 
 
-def _members(scene: Any, target: Any) -> list[Any]:
-    if target is None:
-        items = scene.objects
-    elif isinstance(target, bpy.types.Collection):
-        items = target.all_objects
-    else:
-        items = [target, *target.children_recursive]
-    return [item for item in items if not item.hide_render and item.visible_camera]
+def _boxes(scene: Any, target: Any) -> tuple[list[str], NDArray[np.float32]]:
+    """Returns names and [N, 8, 3] corners of what has an extent: objects, and what collection instances show."""
+    is_collection = isinstance(target, bpy.types.Collection)
+    items = target.all_objects if is_collection else scene.objects
+    renders = ~_array(items, "hide_render", np.bool_) & _array(items, "visible_camera", np.bool_)
+    if target is not None and not is_collection:
+        members = {target, *target.children_recursive}
+        renders &= np.array([item in members for item in items], np.bool_)
+    world = _array(items, "matrix_world", np.float32, 16).reshape(-1, 4, 4)
+    solid = renders & _is_solid(items)
+    names = [items[int(number)].name for number in np.flatnonzero(solid)]
+    boxes = [_placed(_corners(items)[solid], world[solid])]
+    for number in np.flatnonzero(renders & (_array(items, "instance_type", np.int32) != 0)):
+        item = items[int(number)]
+        if item.instance_collection is not None:
+            shown = _boxes_of_instance(item.instance_collection, world[number])
+            names += [item.name] * len(shown)
+            boxes.append(shown)
+    points = np.concatenate(boxes)
+    good = np.isfinite(points).all(axis=(1, 2)) & (np.ptp(points, axis=1).max(axis=1) > 0)
+    return [name for name, is_good in zip(names, good, strict=True) if is_good], points[good]
 
 
-def _boxes(item: Any) -> Iterator[Float]:
-    """Yields [8, 3] corners: the object's own, or those of the collection that it stands for."""
-    world = np.array(item.matrix_world)
-    if item.instance_type == "COLLECTION" and item.instance_collection is not None:
-        offset = np.array(item.instance_collection.instance_offset)
-        for held in item.instance_collection.all_objects:
-            if held.type not in INVISIBLE:
-                yield _moved(_moved(_corners(held), np.array(held.matrix_world)) - offset, world)
-    elif item.type not in INVISIBLE:
-        yield _moved(_corners(item), world)
+def _boxes_of_instance(shown: Any, world: NDArray[np.float32]) -> NDArray[np.float32]:
+    items = shown.all_objects
+    solid = _is_solid(items)
+    matrices = _array(items, "matrix_world", np.float32, 16).reshape(-1, 4, 4)[solid]
+    local = _placed(_corners(items)[solid], matrices) - np.array(shown.instance_offset, np.float32)
+    return _placed(local, np.broadcast_to(world, matrices.shape))
 
 
-def _corners(item: Any) -> Float:
-    return np.array(item.bound_box, dtype=np.float64)
+def _is_solid(items: Any) -> NDArray[np.bool_]:
+    """Tells which objects are drawn and hold no splats."""
+    numbers = {item.identifier: item.value for item in bpy.types.Object.bl_rna.properties["type"].enum_items}  # type: ignore[attr-defined]
+    types = _array(items, "type", np.int32)
+    solid: NDArray[np.bool_] = ~np.isin(types, [numbers[name] for name in INVISIBLE])
+    for number in np.flatnonzero(types == numbers["POINTCLOUD"]):
+        solid[number] = not is_splat_object(items[int(number)])
+    return solid
 
 
-def _moved(points: Float, matrix: Float) -> Float:
-    moved: Float = points @ matrix[:3, :3].T + matrix[:3, 3]
-    return moved
+def _array(items: Any, name: str, kind: Any, width: int = 1) -> Any:
+    values = np.empty(len(items) * width, kind)
+    items.foreach_get(name, values)
+    return values
+
+
+def _corners(items: Any) -> NDArray[np.float32]:
+    corners: NDArray[np.float32] = _array(items, "bound_box", np.float32, 24).reshape(-1, 8, 3)
+    return corners
+
+
+def _placed(points: NDArray[np.float32], matrices: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Moves [N, 8, 3] points by Blender's matrices, which it hands out column by column."""
+    return points @ matrices[:, :3, :3] + matrices[:, 3:, :3]
 
 
 def in_words(scene: Any, found: TargetSize | None) -> str:
@@ -136,20 +158,23 @@ def length_in_words(scene: Any, value: float) -> str:
     return text
 
 
-def _find() -> None:
-    """Called by a timer, once."""
+def _find() -> float | None:
+    """Called by a timer; again while an animation plays, which is not to stutter."""
     from .choices import chosen_target  # it fills the settings, and tells this module so
 
+    context: Any = bpy.context
+    if any(window.screen.is_animation_playing for window in context.window_manager.windows):
+        return _STILL_S
     for name in _waiting:
         scene: Any = bpy.data.scenes.get(name)
         if scene is not None:
             measure(scene, chosen_target(scene.splatfit))
     _waiting.clear()
-    context: Any = bpy.context
     for window in context.window_manager.windows:
         for area in window.screen.areas:
             if area.type == "VIEW_3D":
                 area.tag_redraw()
+    return None
 
 
 @persistent  # type: ignore[untyped-decorator]

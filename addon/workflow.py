@@ -42,6 +42,8 @@ ORIGINAL_TYPES = {
     "GREASEPENCIL",
 }
 """Types of objects whose picture the splats replace."""
+KEPT_KEY = "splatfit_kept"
+"""Custom property of a splat object that the next result of its run does not replace."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,9 @@ def resume_session(run: RunDirectory, capture: Path, engine_python: str = "") ->
     engine_process.check_python(python)
     refuse_busy(run)
     command = engine_process.train_command(python, capture.absolute(), run, None, resume=True)
-    return Session(run, lambda: engine_process.EngineProcess(command, run))
+    session = Session(run, lambda: engine_process.EngineProcess(command, run))
+    session.capture_directory = capture
+    return session
 
 
 def refuse_busy(run: RunDirectory) -> None:
@@ -190,7 +194,8 @@ def _capture_steps(request: FitRequest, warnings: list[str]) -> Iterator[Capture
 
     What this run made before is hidden meanwhile: splats are fitted to the scene, not to their own picture.
     """
-    earlier = [item for item in results_of(request.scene, request.run_directory) if not item.hide_render]
+    made_before = results_of(request.scene, request.run_directory, with_kept=True)
+    earlier = [item for item in made_before if not item.hide_render]
     for item in earlier:
         item.hide_render = True
     if request.capture.adaptive and unsuitable(request.capture):
@@ -233,10 +238,11 @@ def _alone_in(capture: Path) -> Lock:
     return Lock(capture / LOCK_NAME, f"The capture {capture}")
 
 
-def results_of(scene: Any, run: Path) -> list[Any]:
-    """Returns the objects of a scene that a run made."""
+def results_of(scene: Any, run: Path, *, with_kept: bool = False) -> list[Any]:
+    """Returns the objects of a scene that a run made; those that a person wants to keep as they are only if asked for."""
     origin = str(run.resolve())
-    return [item for item in scene.objects if is_splat_object(item) and get_provenance(item).run == origin]
+    found = [item for item in scene.objects if is_splat_object(item) and get_provenance(item).run == origin]
+    return [item for item in found if with_kept or not item.get(KEPT_KEY)]
 
 
 def remove_splats(object: Any) -> None:

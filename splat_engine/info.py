@@ -15,6 +15,9 @@ from splat_engine.formats.ply import read_ply_element
 from splat_engine.formats.point_ply import read_point_ply
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.splat_ply import read_splat_ply
+from splat_engine.formats.splats import Int32
+
+_OBJECTS_TOLD = 12
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -48,11 +51,21 @@ def _ply(path: Path) -> dict[str, Any]:
         facts["opacity, median"] = round(float(np.median(good.opacities())), 4)
         facts["size, median"] = float(f"{np.median(good.scales().max(axis=1)):.4g}")
     facts |= splats.metadata
+    if splats.object_indices is not None:
+        facts["splats of objects"] = _objects(splats.object_indices, splats.object_names)
     if extra:
         facts["extra properties"] = ", ".join(extra)
     if notes:
         facts["notes"] = " ".join(notes)
     return facts
+
+
+def _objects(indices: Int32, names: tuple[str, ...]) -> str:
+    """Returns how many splats show each object, the most frequent first."""
+    found = Counter(indices.tolist()).most_common()
+    told = [f"{names[index - 1] if index else 'unknown'} {count}" for index, count in found[:_OBJECTS_TOLD]]
+    more = len(found) - len(told)
+    return ", ".join([*told, f"{more} more"] if more else told)
 
 
 def _box(positions: Any) -> dict[str, Any]:

@@ -270,7 +270,7 @@ class _Job:
         later = self.seconds[1:] or self.seconds  # the first view also loads the scene
         each = statistics.median(later) if later else 0.0
         total = len(self.plan.views)
-        message = f"Rendering {view.camera.name} ({done + 1} of {total})"
+        message = f"Rendering {view.camera.name}"
         return CaptureProgress(done, total, message, each, each * (total - done))
 
     def _samples(self, view: View) -> int:

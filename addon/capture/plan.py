@@ -29,6 +29,8 @@ from .useful import Rays, Verdict, caster, judge_views, useful_cameras
 RIG_SIZE_PX = 512
 LENS_MM = 50.0
 """Of a rig around the target, unless one is asked for."""
+SURROUNDINGS = "Taken as surroundings"
+"""How the note begins that says what is not framed."""
 _MOST_TRIED = 4
 """Where cameras are dropped, a rig of up to so many times the views is looked at for others."""
 
@@ -308,9 +310,7 @@ def _rig_notes(framing: Framing, settings: CaptureSettings) -> list[str]:
     notes = []
     if framing.backdrops:
         listed = ", ".join(framing.backdrops[:5]) + (" and more" if len(framing.backdrops) > 5 else "")
-        notes.append(
-            f"Taken as surroundings, not as what the cameras frame: {listed}. Set a target to change that."
-        )
+        notes.append(f"{SURROUNDINGS}, not as what the cameras frame: {listed}. Set a target to change that.")
     if framing.ground_z is not None and settings.rig == "sphere":
         notes.append("The target stands on a ground, so the cameras stay above it.")
     if settings.frames:

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from mathutils import Matrix
 
 from splat_engine.formats.errors import UserError
+from splat_engine.formats.splats import Splats
 
 from .. import encoding, scene, transforms
 from . import points
 
 
-def apply_transform(object: Any) -> None:
-    """Moves, turns, scales and mirrors the splats as the object is, and takes the transform from the object.
+def apply_transforms(objects: Iterable[Any]) -> None:
+    """Moves, turns, scales and mirrors splats as their objects are, and takes the transforms from the objects.
 
     The parent's transform and the constraints' stay; children keep their place.
 
     Args:
-        object: One that is ``points.editable``.
+        objects: ``points.editable`` ones.
 
     Raises:
-        UserError: Others use the same data, something else moves the object, or its transform flattens it.
+        UserError: Others use the same data, something else moves an object, or its transform flattens it; nothing
+            has changed.
     """
-    _check(object)
+    chosen = list(objects)
+    for object in chosen:
+        _check(object)
+    for object in chosen:
+        _apply(object)
+
+
+def _apply(object: Any) -> None:
     basis = object.matrix_basis.copy()
     splats = transforms.transform(scene.read_splats(object), np.array(basis))
     moved = encoding.attributes_of(splats)
@@ -47,3 +57,4 @@ def _check(object: Any) -> None:
         raise UserError(f"{object.name!r} is animated.", "Clear its animation first: it would move again.")
     if any(not constraint.mute for constraint in object.constraints):
         raise UserError(f"{object.name!r} has constraints.", "Apply or remove them first.")
+    transforms.transform(Splats.empty(), np.array(object.matrix_basis))  # tells whether it can be

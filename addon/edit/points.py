@@ -144,6 +144,8 @@ def _swap(old: Any, columns: Columns) -> None:
 def split_off(object: Any, part: Mask) -> Any:
     """Makes some points an object of their own, in the same collections, with the same transform and properties.
 
+    It is named after the captured object that all of them show, if they do.
+
     Args:
         object: One that is ``editable``.
         part: [N] the points that go; neither none nor all.
@@ -158,9 +160,10 @@ def split_off(object: Any, part: Mask) -> Any:
         amount = "All" if part.any() else "No"
         raise UserError(f"{amount} splats are selected.", "Select some of them, in Edit Mode or by object.")
     _read(object.data, [attribute.name for attribute in object.data.attributes])
+    name = _name_of(object, part)
     copy = object.copy()
     copy.data = object.data.copy()
-    copy.name = copy.data.name = f"{object.name} Part"
+    copy.name = copy.data.name = name
     for collection in object.users_collection:
         collection.objects.link(copy)
     copy.select_set(False)
@@ -169,20 +172,43 @@ def split_off(object: Any, part: Mask) -> Any:
     return copy
 
 
+def _name_of(object: Any, part: Mask) -> str:
+    """Returns what a part is called."""
+    known = _known_objects(object)
+    if known is not None:
+        indices, names = known
+        shown = np.unique(indices[part])
+        if len(shown) == 1 and 0 < shown[0] <= len(names):
+            return f"{names[shown[0] - 1]} Splats"
+    return f"{object.name} Part"
+
+
+def _known_objects(object: Any) -> tuple[NDArray[np.int32], tuple[str, ...]] | None:
+    """Returns each point's object and the names behind; None where the object does not say."""
+    attribute, names = object.data.attributes.get(encoding.OBJECT_INDEX), scene.object_names_of(object)
+    if names is None or attribute is None or (attribute.domain, attribute.data_type) != ("POINT", "INT"):
+        return None
+    return _read(object.data, [encoding.OBJECT_INDEX])[encoding.OBJECT_INDEX][1], names
+
+
 def object_indices(object: Any) -> NDArray[np.int32]:
     """Returns [N] which captured object each point shows; 0 is unknown.
 
     Raises:
         UserError: The object does not say.
     """
-    attribute = object.data.attributes.get(encoding.OBJECT_INDEX)
-    known = attribute is not None and (attribute.domain, attribute.data_type) == ("POINT", "INT")
-    if not known or scene.object_names_of(object) is None:
+    known = _known_objects(object)
+    if known is None:
         raise UserError(
             f"{object.name!r} does not say which object its splats show.",
             "Fits by Splatfit do, of captures with Cycles that hold the pass Object Index.",
         )
-    return _read(object.data, [encoding.OBJECT_INDEX])[encoding.OBJECT_INDEX][1]
+    return known[0]
+
+
+def has_selection(object: Any) -> bool:
+    """Tells whether Blender keeps a selection of an object's points; else all count as selected."""
+    return object is not None and object.type == "POINTCLOUD" and SELECTION in object.data.attributes
 
 
 def selected(object: Any) -> Mask:

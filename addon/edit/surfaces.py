@@ -145,8 +145,14 @@ def source_bodies(context: Any, names: Collection[str] | None) -> list[Body]:
 
 @contextmanager
 def _shown(view_layer: Any) -> Iterator[None]:
-    """Opens the eyes of hidden objects, for Blender computes no object that is hidden in the view layer."""
-    hidden = [item for item in view_layer.objects if item.hide_get(view_layer=view_layer)]
+    """Opens the eyes of hidden originals, for Blender computes no object that is hidden in the view layer."""
+    hidden = [
+        item
+        for item in view_layer.objects
+        if item.hide_get(view_layer=view_layer)
+        and (item.type not in INVISIBLE or item.instance_type != "NONE")
+        and not splat_scene.is_splat_object(item)
+    ]
     try:
         for item in hidden:
             item.hide_set(False, view_layer=view_layer)

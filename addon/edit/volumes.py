@@ -138,16 +138,24 @@ class Solid:
     def contains_whole(self, splats: Splats) -> Mask:
         """See ``Volume``; a splat whose longest axis reaches the surface is asked at 14 of its own surface's points."""
         inside = self.contains(splats.means)
-        within = splats.select(inside)
+        rows = np.flatnonzero(inside)
+        within = splats.select(rows)
         centres, axes = within.means.astype(np.float64), axes_of(within)
-        inside[inside] = [self._holds(*splat) for splat in zip(centres, axes, strict=True)]
+        reaches = self._reach_surface(centres, np.linalg.norm(axes, axis=1).max(axis=1, initial=0.0))
+        tips = centres[reaches, None] + np.einsum("nij,kj->nki", axes[reaches], _AROUND)
+        held = self.contains(tips.reshape(-1, 3)).reshape(-1, len(_AROUND))
+        inside[rows[reaches]] = np.all(held, axis=1)
         return inside
 
-    def _holds(self, centre: Float, axes: Float) -> bool:
-        reach = float(np.linalg.norm(axes, axis=0).max())
-        if self._tree.find_nearest(Vector(centre - self._middle), reach)[0] is None:
-            return True
-        return bool(self.contains(centre + _AROUND @ axes.T).all())
+    def _reach_surface(self, centres: Float, reach: Float) -> NDArray[np.intp]:
+        """Returns which of the balls [N] of these radii the surface cuts."""
+        local = (centres - self._middle).tolist()
+        find = self._tree.find_nearest
+        cut = [
+            find(Vector(centre), most)[0] is not None
+            for centre, most in zip(local, reach.tolist(), strict=True)
+        ]
+        return np.flatnonzero(cut)
 
 
 _CORNERS = [(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]

@@ -85,21 +85,18 @@ def _count() -> Any:
 
 
 class SPLATFIT_OT_apply_transform(_OfSplats, bpy.types.Operator):
-    """Move the object's location, rotation and scale into its splats: they look as before.
-
-    Blender's own Apply moves the centres alone and breaks splats
-    """
+    """Put the selected objects' location, rotation and scale into their splats; Blender's own Apply breaks splats."""
 
     bl_idname = "splatfit.apply_transform"
     bl_label = "Apply Transform"
-    bl_description = "Put location, rotation and scale into the splats, which look as before. Blender's own Apply breaks splats"
 
     @in_words
     def execute(self, context: Any) -> Any:
         """Applies it."""
-        object = points.editable(context.object)
-        placing.apply_transform(object)
-        self.report({"INFO"}, f"Transform of {object.name} applied to its splats")
+        selected = [item for item in context.selected_objects if scene.is_splat_object(item)]
+        objects = {item.name: points.editable(item) for item in (context.object, *selected)}
+        placing.apply_transforms(objects.values())
+        self.report({"INFO"}, f"Applied to the splats of {', '.join(objects)}")
         return {"FINISHED"}
 
 
@@ -262,7 +259,13 @@ class SPLATFIT_OT_remove_floaters(_Choosing, bpy.types.Operator):
         if not self.with_objects:
             return measures.small_groups(splats.means, distance, self.group_min)
         bodies = surfaces.source_bodies(context, scene.object_names_of(object))
-        return ~surfaces.near_bodies(splats.means, bodies, distance)
+        near = surfaces.near_bodies(splats.means, bodies, distance)
+        if not near.any():
+            raise UserError(
+                "All splats are far from the objects that they were made from.",
+                "If one of the two was moved, move it back, or turn off Compare with Objects.",
+            )
+        return ~near
 
     def draw_settings(self, context: Any) -> None:
         """Draws what is compared."""

@@ -10,12 +10,17 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import earlier_runs, engine_jobs, following, properties, running, workflow
+from .. import earlier_runs, engine_jobs, following, properties, results, running, workflow
 from ..session import Session, State
 from .words import in_words
 
 _TIMER_S = 0.1
 _WAIT_S = 0.5
+
+
+def has_window(context: Any) -> bool:
+    """Tells whether timers come; in background none does, though there may be something like a window."""
+    return context.window is not None and not bpy.app.background
 
 
 class Starts:
@@ -60,7 +65,7 @@ class Starts:
     @in_words
     def invoke(self, context: Any, event: Any) -> Any:
         """Starts."""
-        if context.window is None:
+        if not has_window(context):
             return self.execute(context)
         self._begin(context)
         if not self.renders_here(context):
@@ -170,9 +175,10 @@ class SPLATFIT_OT_fit(Starts, bpy.types.Operator):
 
     def make_session(self, context: Any) -> Session:
         """Returns a session that captures and fits."""
-        return workflow.fit_session(
-            request_of(context, resume=self.resume, use_capture=self.use_capture or self.resume)
-        )
+        request = request_of(context, resume=self.resume, use_capture=self.use_capture or self.resume)
+        session = workflow.fit_session(request)
+        results.before_fit(context.scene, request.run_directory, resume=self.resume)
+        return session
 
     def renders_here(self, context: Any) -> bool:
         """As the scene says, if views are rendered at all."""

@@ -31,7 +31,7 @@ def preset_values() -> list[str]:
 
 
 class SPLATFIT_MT_presets(bpy.types.Menu):
-    """The presets by name."""
+    """The presets by name"""
 
     bl_idname = "SPLATFIT_MT_presets"
     bl_label = "Presets"
@@ -41,7 +41,7 @@ class SPLATFIT_MT_presets(bpy.types.Menu):
 
 
 class SPLATFIT_OT_add_preset(AddPresetBase, bpy.types.Operator):  # type: ignore[misc]  # the stubs know no such base
-    """Keep all settings under a name, or remove such a name."""
+    """Keep all settings under a name, or remove such a name"""
 
     bl_idname = "splatfit.add_preset"
     bl_label = "Add Splatfit Preset"

@@ -7,12 +7,12 @@ from typing import Any
 
 import bpy
 
-from .. import compare, running
+from .. import compare, results, running
 from ..session import State
 
 
 class SPLATFIT_OT_compare(bpy.types.Operator):
-    """Show the splats or what they were made from, in turn, by the eye icons; and all as it was before."""
+    """Show the splats or what they were made from, in turn, by the eye icons; and all as it was before"""
 
     bl_idname = "splatfit.compare"
     bl_label = "Compare"
@@ -47,8 +47,26 @@ class SPLATFIT_OT_compare(bpy.types.Operator):
         return {"FINISHED"}
 
 
+class SPLATFIT_OT_show_originals(bpy.types.Operator):
+    """Show again what was hidden when the splats came, in the viewport and in renders"""
+
+    bl_idname = "splatfit.show_originals"
+    bl_label = "Show the Originals"
+    bl_options = {"REGISTER", "UNDO"}
+
+    @classmethod
+    def poll(cls, context: Any) -> bool:
+        """Only where they were hidden."""
+        return context.scene is not None and context.scene.splatfit.originals_hidden
+
+    def execute(self, context: Any) -> Any:
+        """Shows them."""
+        results.show_originals(context.scene)
+        return {"FINISHED"}
+
+
 class SPLATFIT_OT_save(bpy.types.Operator):
-    """Have the fit saved now: a checkpoint to go on from, and the splats as they are."""
+    """Have the fit saved now: a checkpoint to go on from, and the splats as they are"""
 
     bl_idname = "splatfit.save"
     bl_label = "Save"
@@ -65,4 +83,4 @@ class SPLATFIT_OT_save(bpy.types.Operator):
         return {"FINISHED"} if job is not None and job.session.save() else {"CANCELLED"}
 
 
-CLASSES = (SPLATFIT_OT_compare, SPLATFIT_OT_save)
+CLASSES = (SPLATFIT_OT_compare, SPLATFIT_OT_show_originals, SPLATFIT_OT_save)

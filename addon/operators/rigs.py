@@ -5,14 +5,18 @@ No ``from __future__ import annotations`` here: Blender reads properties from an
 
 import tempfile
 import time
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import bpy
 
-from .. import properties, rig_overlay, running, test_view
+from splat_engine.formats.errors import UserError
+
+from .. import properties, results, rig_overlay, running, test_view
 from ..capture.capture import capture_steps, plan_capture
+from .fitting import request_of
 from .words import in_words
 
 
@@ -24,7 +28,7 @@ def _is_free(operator: Any, context: Any) -> bool:
 
 
 class SPLATFIT_OT_show_rig(bpy.types.Operator):
-    """Show in the viewport where the cameras will stand, and what they frame; nothing is rendered."""
+    """Show in the viewport where the cameras will stand, and what they frame; nothing is rendered"""
 
     bl_idname = "splatfit.show_rig"
     bl_label = "Show Cameras"
@@ -43,7 +47,8 @@ class SPLATFIT_OT_show_rig(bpy.types.Operator):
             redraw(context)
             return {"FINISHED"}
         settings = properties.capture_settings(context.scene)
-        on_show = rig_overlay.show(context.scene, plan_capture(context, settings), settings)
+        with _without_results(context):
+            on_show = rig_overlay.show(context.scene, plan_capture(context, settings), settings)
         for note in on_show.notes:
             self.report({"WARNING"}, note)
         redraw(context)
@@ -51,7 +56,7 @@ class SPLATFIT_OT_show_rig(bpy.types.Operator):
 
 
 class SPLATFIT_OT_test_view(bpy.types.Operator):
-    """Render one view as the capture would, to see how it looks and to tell how long all of them take."""
+    """Render one view as the capture would, to see how it looks and to tell how long all of them take"""
 
     bl_idname = "splatfit.test_view"
     bl_label = "Test View"
@@ -68,16 +73,22 @@ class SPLATFIT_OT_test_view(bpy.types.Operator):
         quick = replace(settings, pictures=True, adaptive=False, points=0)
         with tempfile.TemporaryDirectory(prefix="splatfit-") as folder:
             root = Path(folder)
-            steps = capture_steps(context, quick, root)
-            try:
+            with _without_results(context), closing(capture_steps(context, quick, root)) as steps:
                 total, seconds = _time_one_view(steps, root)
-            finally:
-                steps.close()
             picture = next(iter(sorted(root.glob("images/*.png"))))
             test_view.keep(context.scene, picture, seconds, total)
         self.report({"INFO"}, test_view.in_words(context.scene))
         redraw(context)
         return {"FINISHED"}
+
+
+def _without_results(context: Any) -> AbstractContextManager[None]:
+    """As in the capture, what the run made before is neither target nor in the views."""
+    try:
+        run = request_of(context).run_directory
+    except UserError:  # the file was never saved, so no run has made anything here
+        return nullcontext()
+    return results.hidden_from_renders(context.scene, run)
 
 
 def _time_one_view(steps: Any, root: Path) -> tuple[int, float]:

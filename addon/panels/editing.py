@@ -7,7 +7,7 @@ from typing import Any
 import bpy
 
 from .. import scene
-from ..edit.points import SELECTION
+from ..edit import points
 from .sidebar import Sidebar
 
 
@@ -33,10 +33,17 @@ class SPLATFIT_PT_edit(Sidebar, bpy.types.Panel):
         object = context.object
         if object is not None and scene.object_names_of(object):
             chosen.operator("splatfit.select_by_source", text="Select by Object...", icon="OUTLINER_OB_MESH")
+        has_selection = points.has_selection(object)
         acting = chosen.row(align=True)
-        acting.enabled = object is not None and SELECTION in object.data.attributes
+        acting.enabled = has_selection
         acting.operator("splatfit.separate_selected", text="Separate", icon="MOD_EXPLODE")
         acting.operator("splatfit.delete_selected", text="Delete", icon="TRASH")
+        if has_selection:
+            mask = points.selected(object)
+            told = chosen.row()
+            told.label(text=f"{int(mask.sum()):,} of {len(mask):,} selected", icon="RESTRICT_SELECT_OFF")
+            is_shown = object.mode == "EDIT"  # where Blender marks them
+            told.operator("object.editmode_toggle", text="", icon="EDITMODE_HLT", depress=is_shown)
         self.layout.operator("splatfit.apply_transform", icon="OBJECT_ORIGIN")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import bpy
 
 from .. import choices, rig_overlay, running, target_size, test_view
+from ..capture.plan import SURROUNDINGS
 from ..layouts import draw_text, line_characters
 from . import progress
 from .presets import SPLATFIT_PT_presets
@@ -71,6 +72,8 @@ def _draw_target(layout: Any, scene: Any, width: int) -> None:
     elif chosen.capture.target:
         layout.prop(chosen.capture, "target", text="Named")
     if chosen.target_kind != "SCENE" and choices.chosen_target(chosen) is None:
+        if chosen.target_kind == "OBJECT" and chosen.target_object is not None:
+            layout.label(text="Not in this scene", icon="ERROR")
         return
     found = target_size.of(scene)
     layout.label(text=target_size.in_words(scene, found), icon="CUBE")
@@ -99,14 +102,16 @@ def _draw_cameras(layout: Any, scene: Any, width: int) -> None:
     row.operator(
         "splatfit.show_rig",
         text="Update Cameras" if on_show is not None and not is_current else "Show Cameras",
-        icon="HIDE_OFF" if on_show is not None else "HIDE_ON",
+        icon="CAMERA_DATA",
         depress=is_current,
     )
     row.operator("splatfit.test_view", text="Test View", icon="IMAGE_DATA")
     if on_show is not None:
         learned = on_show.views - on_show.held_out
-        draw_text(layout, f"{learned:,} views to learn from, {on_show.held_out:,} to judge by", width)
+        draw_text(layout, f"{learned:,} to learn from, {on_show.held_out:,} to judge", width)
         for note in on_show.notes:
+            if note.startswith(SURROUNDINGS):  # said with the target
+                continue
             draw_text(layout, note, width, "INFO")
     if test_view.of(scene) is not None:
         layout.template_icon(icon_value=test_view.icon_id(), scale=_PICTURE_SCALE)
@@ -117,7 +122,8 @@ def _draw_quality(layout: Any, scene: Any, width: int) -> None:
     chosen = scene.splatfit
     layout.row(align=True).prop(chosen, "quality", expand=True)
     if chosen.quality != choices.CUSTOM:
-        draw_text(layout, choices.quality_line(chosen), width)
+        for line in choices.quality_lines(chosen):
+            draw_text(layout, line, width)
         return
     column = layout.column(align=True)
     column.use_property_split, column.use_property_decorate = True, False

@@ -22,6 +22,8 @@ class SPLATFIT_PT_result(Sidebar, bpy.types.Panel):
         layout, chosen = self.layout, context.scene.splatfit
         layout.row(align=True).prop(chosen, "result_mode", expand=True)
         layout.prop(chosen, "hide_originals")
+        if chosen.originals_hidden:
+            layout.operator("splatfit.show_originals", icon="HIDE_OFF")
         if compare.has_splats() or chosen.compared != compare.OFF:
             _draw_comparison(layout, chosen)
 

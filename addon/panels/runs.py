@@ -56,7 +56,7 @@ class SPLATFIT_PT_runs(Sidebar, bpy.types.Panel):
         if not runs:  # removed since Blender asked
             self.layout.label(text="None beside this file")
         for run in runs[:_RUNS_MAX]:
-            is_here = bool(workflow.results_of(context.scene, run.directory))
+            is_here = bool(workflow.results_of(context.scene, run.directory, with_kept=True))
             _draw_run(self.layout, run, is_here, line_characters(context))
         if len(runs) > _RUNS_MAX:
             self.layout.label(text=f"and {len(runs) - _RUNS_MAX} more")

@@ -38,8 +38,8 @@ class SPLATFIT_PT_advanced(Sidebar, bpy.types.Panel):
         """Draws what belongs to no group."""
         column = self.layout.column()
         column.use_property_split, column.use_property_decorate = True, False
-        column.prop(context.scene.splatfit, "capture_directory")
-        column.prop(context.scene.splatfit, "run_directory")
+        for name in ("capture_directory", "run_directory"):
+            column.prop(context.scene.splatfit, name, placeholder="Beside the file")
         column.prop(context.scene.splatfit, "render_in_place")
 
 

@@ -76,9 +76,8 @@ def request(tmp_path: Path, *, in_place: bool, **values: Any) -> workflow.FitReq
 def capture(asked: workflow.FitRequest) -> Session:
     session = workflow.capture_session(asked)
     session.start()
-    while session.poll():
-        if session._capture is not None:
-            select.select([], [], [], 0.02)  # as a timer would
+    while session.poll(wait_s=20):
+        pass
     assert session.state is State.FINISHED, session.error
     return session
 
@@ -119,8 +118,7 @@ def test_cancelled_capture_goes_on(blend, tmp_path):
     session = workflow.capture_session(asked)
     session.start()
     while session.report.step < 2:
-        assert session.poll(), session.error
-        select.select([], [], [], 0.02)
+        assert session.poll(wait_s=20), session.error
     process = session._capture._process
     assert session.report.seconds_left > 0 and session.report.phase.startswith("Rendering")
     session.stop()
@@ -138,10 +136,22 @@ def test_errors_of_the_other_blender_arrive(blend, tmp_path):
     """What it cannot do is this session's error, word for word."""
     session = workflow.capture_session(request(tmp_path, in_place=False, target="No Such Object"))
     session.start()
-    while session.poll():
-        select.select([], [], [], 0.02)
+    while session.poll(wait_s=20):
+        pass
     assert session.state is State.FAILED and session.error is not None
     assert "No Such Object" in session.error.headline and session.error.hint
+
+
+def test_pictures_in_memory_alone_are_told(blend):
+    """What was painted and not saved is in no copy: the person is told which pictures."""
+    assert background.unsaved_pictures() == []
+    image = bpy.data.images["green.png"]
+    image.pixels[0] = 0.5
+    image.update()
+    (note,) = background.unsaved_pictures()
+    assert "green.png" in note and "Save or pack" in note
+    image.pack()
+    assert background.unsaved_pictures() == []
 
 
 def test_splats_of_the_run_are_not_in_the_picture(blend, tmp_path):
@@ -248,7 +258,7 @@ def test_process_that_does_not_start_leaves_no_copy(tmp_path):
 
 
 PARENT = """
-import sys, time
+import sys
 import bpy
 from pathlib import Path
 from addon import workflow
@@ -259,10 +269,9 @@ session = workflow.capture_session(
     workflow.FitRequest(bpy.context.scene, Path(sys.argv[2]), Path(sys.argv[2]), capture=settings, in_place=False)
 )
 session.start()
-while session.poll():
+while session.poll(wait_s=20):
     if session.report.step >= 1:
         print(session._capture._process.pid, flush=True)
-    time.sleep(0.05)
 """
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from addon import properties, registration, target_size
-from addon.choices import named_choices, quality_line, short_number
+from addon.choices import named_choices, quality_lines, short_number
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import preset_values
 from tests.addon.capture_scenes import camera, cube
@@ -53,7 +53,7 @@ def test_a_target_that_is_not_there_is_told() -> None:
         target()
     chosen().target_object = made = cube("Chair")
     bpy.context.scene.collection.objects.unlink(made)
-    with pytest.raises(UserError, match="No object is chosen"):
+    with pytest.raises(UserError, match="'Chair' is not in this scene"):
         target()
     cube("Both")
     chosen().target_kind, chosen().target_collection = "COLLECTION", bpy.data.collections.new("Both")
@@ -105,12 +105,12 @@ def test_numbers_as_a_person_says_them() -> None:
     assert [short_number(n) for n in (7, 999, 1000, 12345, 200000, 1500000)] == [
         "7",
         "999",
-        "1 k",
-        "12.3 k",
-        "200 k",
-        "1.5 M",
+        "1k",
+        "12.3k",
+        "200k",
+        "1.5M",
     ]
-    assert quality_line(chosen()) == "100 views, 2,000 steps, up to 200 k splats"
+    assert quality_lines(chosen()) == ("100 views of 16 samples", "2,000 steps, 200k splats")
 
 
 def size_of(item: Any = None) -> Any:
@@ -183,3 +183,14 @@ def test_what_changes_makes_the_size_old() -> None:
     assert not target_size.is_fresh(bpy.context.scene)
     bpy.ops.wm.read_factory_settings(use_empty=True)
     assert target_size.of(bpy.context.scene) is None
+
+
+def test_the_timer_measures_what_a_draw_has_missed() -> None:
+    """Called once: the scenes that were asked for are measured, the chosen target of each."""
+    made = cube(size=4)
+    chosen().target_kind, chosen().target_object = "OBJECT", made
+    bpy.context.view_layer.update()
+    target_size._waiting.add(bpy.context.scene.name)
+    assert target_size._find() is None and not target_size._waiting
+    found = target_size.of(bpy.context.scene)
+    assert found is not None and found.size == pytest.approx((4, 4, 4))

@@ -94,7 +94,7 @@ def test_long_log_is_read_at_its_ends(tmp_path):
         stream.write('{"event": "progr')
     found = read_run(run.root)
     assert found is not None and (found.step, found.steps) == (4999, 100)
-    assert len(earlier_runs.last_events(run)) < 1000
+    assert len(earlier_runs.last_events(run)) < 100
 
 
 def test_running_elsewhere(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from mathutils import Matrix
 
 from addon import point_cloud, scene, transforms
-from addon.edit.placing import apply_transform
+from addon.edit.placing import apply_transforms
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.splats import Splats
 from splat_engine.native.project import project, sh_colors
@@ -58,7 +58,7 @@ def test_the_picture_stays(placed):
     """In the world every splat has the place, the shape and the colour that it had; the object's transform is none."""
     object = add(placed)
     before = scene.read_splats(object, world=True)
-    apply_transform(object)
+    apply_transforms([object])
     bpy.context.view_layer.update()
     assert object.matrix_world == Matrix.Identity(4)
     assert_same_picture(scene.read_splats(object, world=True), before)
@@ -85,7 +85,7 @@ def test_the_rendered_picture_stays(placed):
     """The engine draws the same image before and after."""
     object = add(placed)
     before = draw(scene.read_splats(object, world=True))
-    apply_transform(object)
+    apply_transforms([object])
     bpy.context.view_layer.update()
     after = draw(scene.read_splats(object, world=True))
     assert before.std() > 0.05 and np.abs(after - before).max() < 2e-3
@@ -100,7 +100,7 @@ def test_delta_transform_and_parent():
     object.parent, object.delta_location, object.delta_scale = parent, (0.5, 0, 0), (1, 2, 1)
     bpy.context.view_layer.update()
     before = scene.read_splats(object, world=True)
-    apply_transform(object)
+    apply_transforms([object])
     bpy.context.view_layer.update()
     np.testing.assert_allclose(object.matrix_world, parent.matrix_world, atol=1e-6)
     assert_same_picture(scene.read_splats(object, world=True), before)
@@ -114,7 +114,7 @@ def test_children_keep_their_place():
     child.parent, child.location = object, (1, 2, 3)
     bpy.context.view_layer.update()
     before = child.matrix_world.copy()
-    apply_transform(object)
+    apply_transforms([object])
     bpy.context.view_layer.update()
     np.testing.assert_allclose(child.matrix_world, before, atol=1e-5)
 
@@ -122,7 +122,7 @@ def test_children_keep_their_place():
 def refuse(object: Any, words: str) -> None:
     before = scene.read_splats(object).means
     with pytest.raises(UserError, match=words):
-        apply_transform(object)
+        apply_transforms([object])
     np.testing.assert_array_equal(scene.read_splats(object).means, before)
     assert object.location.y == 1
 
@@ -143,7 +143,16 @@ def test_animated_and_constrained_objects_are_refused():
     object.keyframe_insert("location", frame=1)
     refuse(object, "animated")
     object.animation_data_clear()
-    apply_transform(object)
+    apply_transforms([object])
+
+
+def test_one_that_is_refused_stops_all():
+    """Of two objects neither is changed if the second cannot be."""
+    good, bad = add(), add()
+    bad.constraints.new("LIMIT_LOCATION")
+    with pytest.raises(UserError, match="constraints"):
+        apply_transforms([good, bad])
+    assert good.location.y == 1
 
 
 def test_flattening_transform_is_refused():
@@ -157,7 +166,7 @@ def test_objects_and_selection_stay():
     own = object.data.attributes.new("mine", "FLOAT", "POINT")
     own.data.foreach_set("value", np.arange(60, dtype=np.float32))
     base = point_cloud.read(object.data, "x")["radiance:base"]
-    apply_transform(object)
+    apply_transforms([object])
     values = np.empty(60, np.float32)
     object.data.attributes["mine"].data.foreach_get("value", values)
     np.testing.assert_array_equal(values, np.arange(60))

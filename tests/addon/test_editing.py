@@ -176,6 +176,16 @@ def test_floaters_without_the_originals():
     assert len(object.data.points) == 2000 - floaters
 
 
+def test_floaters_of_splats_that_were_moved_away():
+    """None is near the originals: that is not what floaters are, and the error says so."""
+    object, _ = room_with_floaters()
+    object.location.x = 50
+    bpy.context.view_layer.update()
+    with pytest.raises(RuntimeError, match="All splats are far from the objects"):
+        bpy.ops.splatfit.remove_floaters()
+    assert len(object.data.points) == 2000
+
+
 def test_select_by_object_and_extend(splats):
     """By name, the unknown ones too; one after the other adds up."""
     indices = np.arange(COUNT) % 3
@@ -200,22 +210,36 @@ def test_select_and_separate_and_delete(splats):
     """The way an object leaves the fit: select it, make it an object of its own, or delete it."""
     bpy.ops.splatfit.select_by_source(object="Cube")
     bpy.ops.splatfit.separate_selected()
-    part = bpy.data.objects["Fit Part"]
+    part = bpy.data.objects["Cube Splats"]
     assert set(scene.read_splats(part).object_indices) == {1}
     assert set(scene.read_splats(splats).object_indices) == {0, 2}
     bpy.ops.splatfit.select_by_source(object=editing.UNKNOWN)
     bpy.ops.splatfit.delete_selected()
     assert set(scene.read_splats(splats).object_indices) == {2} and bpy.context.object == splats
+    points.select(splats, np.arange(len(splats.data.points)) < 5)
+    bpy.ops.splatfit.separate_selected()
+    assert "Fl\u00f6r Splats" in bpy.data.objects
+
+
+def test_a_part_of_several_objects_is_named_after_the_whole(splats):
+    """As is a part of splats that do not say what they show."""
+    points.select(splats, np.arange(COUNT) < 5)
+    bpy.ops.splatfit.separate_selected()
+    assert "Fit Part" in bpy.data.objects
 
 
 def test_apply_transform(splats):
-    """The splats stay where they are, and the object has no transform left."""
+    """Splats stay where they are, and no selected object has a transform left; a cube keeps its own."""
+    other = scene.add_splats(cloud(), bpy.context.scene).object
+    other.location.x = cube().location.x = 5
+    other.select_set(True)
     splats.location, splats.rotation_euler = (1, 2, 3), (0, 0, 1)
     bpy.context.view_layer.update()
     before = scene.read_splats(splats, world=True)
     bpy.ops.splatfit.apply_transform()
     bpy.context.view_layer.update()
-    assert tuple(splats.location) == (0, 0, 0)
+    assert tuple(splats.location) == tuple(other.location) == (0, 0, 0)
+    assert bpy.data.objects["Cube"].location.x == 5
     np.testing.assert_allclose(means(splats), before.means, atol=1e-5)
 
 
@@ -278,11 +302,14 @@ def test_linked_splats_are_refused(splats, name, tmp_path):
 
 
 def test_panel_is_there_for_splats_alone(splats):
-    """With splats active it offers everything; Separate and Delete once something is selected."""
+    """With splats active it offers everything, and tells how many are selected."""
     panel = panels.editing.SPLATFIT_PT_edit
     assert panel.poll(bpy.context)
     offered = draw(panel).operators()
     assert sorted(offered) == sorted(f"splatfit.{name}" for name in EDITS)
+    points.select(splats, np.arange(COUNT) < 40)
+    layout = draw(panel)
+    assert "40 of 300 selected" in layout.texts() and "object.editmode_toggle" in layout.operators()
     activate(cube())
     assert not panel.poll(bpy.context)
 

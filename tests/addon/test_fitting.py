@@ -57,7 +57,9 @@ class Starter(fitting.Starts):
 
 
 @pytest.fixture
-def context() -> Iterator[Any]:
+def context(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A context with a window, in which timers are thought to come."""
+    monkeypatch.setattr(fitting, "has_window", lambda context: context.window is not None)
     yield SimpleNamespace(window=object(), window_manager=WindowManager(), scene=bpy.context.scene)
     following.unregister()
 
@@ -154,6 +156,11 @@ def test_without_a_window_it_runs_to_the_end(context):
     operator = Starter(iter([(1, 2), (2, 2)]))
     assert operator.invoke(context, event("NONE")) == {"FINISHED"}
     assert job().session.state is State.FINISHED
+
+
+def test_background_never_waits_for_a_timer():
+    """The bpy module has something like a window; a script's fit runs to its end all the same."""
+    assert bpy.app.background and not fitting.has_window(SimpleNamespace(window=object()))
 
 
 def test_one_at_a_time(context):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.splat_ply import write_splat_ply
 from tests.addon.clouds import cloud
+from tests.addon.test_engine_process import FAKE
 from tests.addon.test_session import ScriptedEngine
 
 
@@ -143,6 +147,44 @@ def test_listeners_hear_every_tick(run):
     finally:
         following.listeners.remove(listener)
     assert heard[0] is State.FITTING and heard[-1] is State.FINISHED
+
+
+def test_result_waits_for_the_end_of_a_render(run, monkeypatch):
+    """A renderer reads the scene meanwhile: the result comes after it."""
+    answers = iter([True, True, False])
+    monkeypatch.setattr(following, "is_rendering", lambda: next(answers))
+    job = started(run, [*FITTED, []])
+    waits = []
+    while (wait := following._tick()) is not None:
+        waits.append(wait)
+    assert waits[-2:] == [following._RENDER_S] * 2 and job.result_name in bpy.context.scene.objects
+
+
+QUIT = """
+import sys
+import bpy
+from addon import following, registration
+from addon.engine_process import EngineProcess
+from addon.session import Session
+from splat_engine.formats.run import RunDirectory
+registration.register()
+run = RunDirectory.create(sys.argv[2])
+command = [sys.executable, sys.argv[1], "good", "--out", str(run.root)]
+session = Session(run, lambda: EngineProcess(command, run))
+following.begin(following.job_of(session, bpy.context.scene))
+following.follow()
+while session.report.step < 5:
+    session.poll(20)
+"""
+
+
+def test_end_of_blender_ends_the_session(tmp_path):
+    """Blender is left in the middle of a fit: the engine is closed with a checkpoint, and Blender does end."""
+    command = [sys.executable, "-c", QUIT, str(FAKE), str(tmp_path / "run")]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "checkpoint.pt").read_bytes() == b"saved"
 
 
 def test_failure_of_ours_ends_the_session(run, monkeypatch):

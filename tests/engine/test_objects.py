@@ -23,6 +23,7 @@ from splat_engine.formats.capture import Capture, CaptureInfo, View, write_captu
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.splat_ply import read_splat_ply
 from splat_engine.formats.splats import Splats
+from splat_engine.info import describe
 from tests.engine.tiny_capture import look_at, write_tiny_capture
 
 SIZE = 48
@@ -187,6 +188,22 @@ def test_a_fit_tells_the_objects(tmp_path: Path) -> None:
     assert known.mean() > 0.8 and (splats.object_indices[known] == side[known]).all()
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["seconds.object_index"] > 0
     assert read_splat_ply(tmp_path / "run" / "snapshot.ply")[0].object_indices is None
+    left = int((splats.object_indices == 1).sum())
+    assert f"Left {left}" in describe(tmp_path / "run" / "splats.ply")["splats of objects"]
+
+
+def test_a_pass_that_cannot_be_read_costs_no_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result is written without objects, and a warning says why."""
+
+    def broken(splats: Splats, capture: Capture) -> None:
+        raise UserError("3.exr is damaged.", "")
+
+    monkeypatch.setattr("splat_engine.fit.loop.object_indices", broken)
+    write_capture(write_spheres(tmp_path / "capture"))
+    arguments = ["train", str(tmp_path / "capture"), "--out", str(tmp_path / "run"), "--progress", "none"]
+    assert cli.main([*arguments, "--steps", "1", "--start-splats", "50", "--threads", "1"]) == 0
+    assert read_splat_ply(tmp_path / "run" / "splats.ply")[0].object_indices is None
+    assert "3.exr is damaged." in (tmp_path / "run" / "events.jsonl").read_text()
 
 
 def test_a_fit_to_views_without_the_pass_has_no_objects(tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ def main() -> None:
             end(traceback.format_exc())
         return _ROUND_S
 
-    bpy.app.timers.register(go_on, first_interval=1.0)
+    bpy.app.timers.register(go_on, first_interval=1.0, persistent=True)  # a scenario may open another file
 
 
 main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import re
 from collections.abc import Container, Mapping
@@ -69,6 +70,12 @@ def setting(
 S = TypeVar("S")
 
 
+@functools.cache
+def _hints(cls: Any) -> dict[str, Any]:
+    """Types of a class's fields: they are written as text, and reading it takes longer than anything else here."""
+    return get_type_hints(cls)
+
+
 def declaration(item: Field[Any], kind: Any) -> Declaration:
     """Returns what was declared for a field, with the choices of a Literal filled in."""
     declared: Declaration = item.metadata["declaration"]
@@ -77,7 +84,7 @@ def declaration(item: Field[Any], kind: Any) -> Declaration:
 
 def declarations(cls: type) -> dict[str, tuple[Any, Any, Declaration]]:
     """Returns name to (type, default, declaration) of a settings class's own fields, groups left out."""
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     return {
         item.name: (hints[item.name], item.default, declaration(item, hints[item.name]))
         for item in fields(cls)
@@ -109,7 +116,7 @@ def from_dict(cls: type[S], values: Any, *, where: str = "settings") -> S:
         raise UserError(
             f"{where} must be a table of settings, got {type(values).__name__}.", "Write names and values."
         )
-    hints = get_type_hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]
     items: dict[str, Field[Any]] = {item.name: item for item in fields(cls)}  # type: ignore[arg-type]
     unknown = [name for name in values if name not in items]
     if unknown:

@@ -1,0 +1,95 @@
+"""What becomes of results, as the panel's choices say: earlier splats kept, originals hidden, and shown again for the next fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import bpy
+
+from . import compare, workflow
+
+HIDDEN_KEY = "splatfit_hidden"
+"""On an original that was hidden for a result: what was hidden before, of ``_EYE`` and ``_RENDER``."""
+_EYE, _RENDER = 1, 2
+
+
+def keep_earlier(scene: Any, run: Path) -> None:
+    """Has the splats that a run made so far stay as they are: the next result becomes an object of its own."""
+    for item in workflow.results_of(scene, run):
+        item[workflow.KEPT_KEY] = True
+
+
+def hide_originals(scene: Any, kept: Any) -> tuple[str, ...]:
+    """Hides what the splats replace, and remembers what was hidden before.
+
+    Args:
+        scene: The scene.
+        kept: The splat object that stays.
+
+    Returns:
+        Notes: which objects cannot be hidden.
+    """
+    view_layer = view_layer_of(scene)
+    if scene.splatfit.compared != compare.OFF:
+        compare.show(scene, view_layer, compare.OFF)
+    before = {item: _hidden(item, view_layer) for item in scene.objects}
+    notes = workflow.hide_originals(scene, view_layer, kept)
+    for item, hidden in before.items():
+        if _hidden(item, view_layer) != hidden:
+            item[HIDDEN_KEY] = hidden
+    scene.splatfit.originals_hidden = True
+    return notes
+
+
+def show_originals(scene: Any) -> None:
+    """Takes back what ``hide_originals`` did, exactly; what a person has shown meanwhile stays shown."""
+    view_layer = view_layer_of(scene)
+    for item in scene.objects:
+        hidden = item.get(HIDDEN_KEY)
+        if not isinstance(hidden, int):
+            continue
+        del item[HIDDEN_KEY]
+        item.hide_render = item.hide_render and bool(hidden & _RENDER)
+        if item.name in view_layer.objects:
+            item.hide_set(item.hide_get(view_layer=view_layer) and bool(hidden & _EYE), view_layer=view_layer)
+    scene.splatfit.originals_hidden = False
+
+
+def _hidden(item: Any, view_layer: Any) -> int:
+    eye = item.name in view_layer.objects and item.hide_get(view_layer=view_layer)
+    return _EYE * bool(eye) + _RENDER * bool(item.hide_render)
+
+
+def view_layer_of(scene: Any) -> Any:
+    """Returns the view layer whose eyes a person sees: the window's, else the scene's first."""
+    active: Any = bpy.context.view_layer
+    return active if active is not None and bpy.context.scene == scene else scene.view_layers[0]
+
+
+def before_fit(scene: Any, run: Path, *, resume: bool) -> None:
+    """Prepares a scene for a fit: hidden originals are shown, for they are what is fitted; earlier splats are kept if asked for."""
+    if scene.splatfit.originals_hidden:
+        show_originals(scene)
+    if scene.splatfit.result_mode == "NEW" and not resume:
+        keep_earlier(scene, run)
+
+
+def after_fit(scene: Any, added: Any) -> tuple[str, ...]:
+    """Does with a result in its scene what the panel's choices say; returns notes."""
+    return hide_originals(scene, added) if scene.splatfit.hide_originals else ()
+
+
+@contextmanager
+def hidden_from_renders(scene: Any, run: Path) -> Iterator[None]:
+    """Hides what a run made from renders meanwhile: neither its target nor its views hold it."""
+    visible = [item for item in workflow.results_of(scene, run, with_kept=True) if not item.hide_render]
+    for item in visible:
+        item.hide_render = True
+    try:
+        yield
+    finally:
+        for item in visible:
+            item.hide_render = False
