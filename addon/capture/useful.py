@@ -109,7 +109,8 @@ class Verdict:
 def judge_views(rays: Rays, cameras: Sequence[Camera], framing: Framing) -> Verdict:
     """Judges which cameras have a free view of the target.
 
-    It is inside something if nearly all rays around it meet backs near by; that tells nothing where most cameras do: the target
+    One ray to the target's middle is enough where it meets nothing, or first the front of something in the target's box or
+    beyond its middle: with tens of thousands of instances a ray takes many milliseconds. Else the camera is inside something if nearly all rays around it meet backs near by; that tells nothing where most cameras do: the target
     is a room, or its normals are flipped. Its view is blocked if all rays to points in the target's box end before they reach
     the box; one that meets nothing goes through hair, volumes and what is hollow. Where no camera would be left, all are kept.
 
@@ -118,13 +119,17 @@ def judge_views(rays: Rays, cameras: Sequence[Camera], framing: Framing) -> Verd
         cameras: Perspective cameras that look at the target.
         framing: The target.
     """
-    inside = [_is_inside(rays, camera.position, framing) for camera in cameras]
+    plain = [_is_plainly_clear(rays, camera.position, framing) for camera in cameras]
+    inside = [
+        not is_plain and _is_inside(rays, camera.position, framing)
+        for is_plain, camera in zip(plain, cameras, strict=True)
+    ]
     if 2 * sum(inside) > len(cameras):
         inside = [False] * len(cameras)
-    words = [
-        "inside" if is_in else "blocked" if _is_blocked(rays, camera.position, framing) else "clear"
-        for is_in, camera in zip(inside, cameras, strict=True)
-    ]
+    words = []
+    for is_plain, is_in, camera in zip(plain, inside, cameras, strict=True):
+        is_blocked = not is_plain and not is_in and _is_blocked(rays, camera.position, framing)
+        words.append("inside" if is_in else "blocked" if is_blocked else "clear")
     clear = tuple(number for number, word in enumerate(words) if word == "clear")
     if not clear:
         return Verdict(tuple(range(len(cameras))))
@@ -155,15 +160,31 @@ def _is_inside(rays: Rays, position: Float, framing: Framing) -> bool:
     return True
 
 
+def _is_plainly_clear(rays: Rays, position: Float, framing: Framing) -> bool:
+    middle = _aims(framing)[0]
+    length = float(np.linalg.norm(middle - position))
+    if length <= _slack(framing):
+        return False
+    met = rays.first(position, (middle - position) / length)
+    return met is None or (not met.is_back and (met.distance >= length or _is_in_box(met, framing)))
+
+
+def _slack(framing: Framing) -> float:
+    return 1e-3 * framing.sphere.radius
+
+
+def _is_in_box(met: Met, framing: Framing) -> bool:
+    low, high = framing.bounds_min - _slack(framing), framing.bounds_max + _slack(framing)
+    return bool((met.place >= low).all() and (met.place <= high).all())
+
+
 def _is_blocked(rays: Rays, position: Float, framing: Framing) -> bool:
-    slack = 1e-3 * framing.sphere.radius
-    low, high = framing.bounds_min - slack, framing.bounds_max + slack
     for point in _aims(framing):
         length = float(np.linalg.norm(point - position))
-        if length <= slack:
+        if length <= _slack(framing):
             return False
         met = rays.first(position, (point - position) / length, length)
-        if met is None or ((met.place >= low).all() and (met.place <= high).all()):
+        if met is None or _is_in_box(met, framing):
             return False
     return True
 
