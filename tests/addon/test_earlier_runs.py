@@ -285,6 +285,7 @@ def test_stop_of_a_watched_run_leaves_it_alone(beside):
         session = Session(run, lambda: RunFollower(run))
         following.begin(following.job_of(session, bpy.context.scene, is_attached=True))
         following._tick()
+        assert draw(SPLATFIT_PT_main).operators() == ["splatfit.stop"]
         assert not bpy.ops.splatfit.pause.poll() and not bpy.ops.splatfit.discard.poll()
         assert bpy.ops.splatfit.stop() == {"FINISHED"}
         assert session.state is State.CANCELLED

@@ -19,6 +19,7 @@ import pytest
 from addon import background, earlier_runs, engine_process, workflow
 from addon.earlier_runs import RunState
 from addon.engine_process import EngineProcess
+from addon.run_follower import RunFollower
 from addon.session import Session, State
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
@@ -158,6 +159,22 @@ def test_two_blenders_on_one_run(views, tmp_path, engines):
     step = first.report.step
     until(first, lambda: first.report.step > step)
     first.discard()
+
+
+def test_watched_from_another_blender(views, tmp_path, engines):
+    """A second Blender sees the figures of the first one's fit, and gets the result when that one stops it."""
+    run = RunDirectory.create(tmp_path / "run")
+    first = fit(views, run, engines)
+    until(first, lambda: first.report.step > 0)
+    second = Session(run, lambda: RunFollower(run))
+    second.start()
+    until(second, lambda: second.report.step > first.report.step, wait_s=5)
+    first.stop()
+    to_the_end(first)
+    to_the_end(second)
+    assert first.state is second.state is State.FINISHED, second.error
+    assert second.report.test_psnr_db == first.report.test_psnr_db
+    assert workflow.import_run(bpy.context.scene, second.run).count > 0
 
 
 @pytest.fixture
