@@ -16,7 +16,7 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import background, earlier_runs, engine_process, workflow
+from addon import background, earlier_runs, engine_process, registration, workflow
 from addon.earlier_runs import RunState
 from addon.engine_process import EngineProcess
 from addon.run_follower import RunFollower
@@ -126,6 +126,23 @@ def test_killed_in_the_middle(views, tmp_path, engines):
     to_the_end(resumed)
     assert resumed.state is State.FINISHED and resumed.report.test_psnr_db is not None
     assert workflow.import_run(bpy.context.scene, run).count > 0
+
+
+def test_resume_button_brings_the_splats(views, tmp_path, engines):
+    """After a kill the button goes on to the end of the fit as it was meant, and the splats stand in the scene."""
+    run = RunDirectory.create(tmp_path / FOLDER / "run")
+    session = fit(views, run, engines, checkpoint_interval=10, steps=300)
+    until(session, lambda: session.report.step > 20)
+    kill(session, engines)
+    registration.register()
+    try:
+        assert bpy.ops.splatfit.resume_run(directory=str(run.root)) == {"FINISHED"}
+        (made,) = workflow.results_of(bpy.context.scene, run.root)
+        assert len(made.data.points) > 0
+    finally:
+        registration.unregister()
+    found = earlier_runs.read_run(run.root)
+    assert found is not None and (found.state, found.step) == (RunState.FINISHED, 300)
 
 
 def test_killed_while_it_writes(views, tmp_path, engines):
