@@ -41,6 +41,9 @@ def scenario(window):
     yield from undo(window)
     assert count() == COUNT, count()
 
+    yield from window.click("splatfit.select_by_source(")
+    yield from window.picture("choose-an-object")
+    yield from window.key("ESC")
     bpy.ops.splatfit.select_by_source("EXEC_DEFAULT", True, object="Sphere")
     yield from window.key("TAB")
     yield from window.wait_until(lambda: bpy.context.mode == "EDIT_POINTCLOUD", "Edit Mode")
