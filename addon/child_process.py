@@ -23,6 +23,8 @@ from splat_engine.formats.files import write_failure
 
 CLOSE_TIMEOUT_S = 20.0
 _LOG_LINES = 8
+_KILLED = 9
+"""The number of SIGKILL, which Windows has not."""
 
 _logger = logging.getLogger(__name__)
 
@@ -101,8 +103,8 @@ class ChildProcess:
         if self.ending is not None:
             return self.ending.error()
         lines = _last_lines(self.log)
-        hint = f"Its log is {self.log}."
-        hint += f" The last lines:\n{lines}" if lines else " It is empty."
+        hint = f"{_remedy(code)}Its log is {self.log}."
+        hint += f"\n{lines}" if lines else " It is empty."
         return UserError(f"{self.name} {_exit_words(code)}.", hint, f"exit status {code}")
 
     def error_of(self, ending: events.Finished) -> UserError | None:
@@ -210,6 +212,13 @@ def _last_lines(log: Path) -> str:
     return "\n".join(lines[-_LOG_LINES:])
 
 
+def _remedy(code: int) -> str:
+    """Returns what to do after an exit status, with a blank behind it; "" where that is not known."""
+    if code == -_KILLED:
+        return "Close other programs, or ask for less: fewer splats, or smaller views. "
+    return ""
+
+
 def _exit_words(code: int) -> str:
     if code == 0:
         return "ended without saying how"
@@ -219,5 +228,5 @@ def _exit_words(code: int) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    reason = "; the system may have run out of memory" if name == "SIGKILL" else ""
+    reason = "; the system may have run out of memory" if code == -_KILLED else ""
     return f"was killed ({name}{reason})"

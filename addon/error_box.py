@@ -28,7 +28,7 @@ def draw(layout: Any, error: UserError, width: int) -> None:
     text = box.column()
     text.alert = True
     draw_text(text, in_panel_words(error.headline), width, "ERROR")
-    draw_text(box, in_panel_words(error.hint), width)
+    draw_text(box, in_panel_words(error.hint.partition("\n")[0]), width)  # what a log says is in the details
     if isinstance(error, OutOfMemory) and error.fewer_splats:
         label = f"Lower to {error.fewer_splats:,} Splats"
         box.operator("splatfit.lower_budget", icon="TRIA_DOWN", text=label).most = error.fewer_splats

@@ -18,7 +18,7 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from . import point_cloud, scene, workflow
+from . import following, point_cloud, scene, workflow
 from .engine_view import Requests
 from .first_look import read_first_look
 from .running import Running
@@ -43,8 +43,7 @@ class LivePreview:
     """Follows one session.
 
     Args:
-        session: The session, with the run's folder.
-        scene_name: The scene that gets the result.
+        job: The session, and the scene that gets its result.
         clock: Seconds; for tests.
 
     Attributes:
@@ -52,13 +51,12 @@ class LivePreview:
         shown_step: The fit's step when what is shown was asked for; -1 before anything is shown.
     """
 
-    def __init__(
-        self, session: Session, scene_name: str, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, job: Running, clock: Callable[[], float] = time.monotonic) -> None:
+        session = job.session
         self.session = session
         self.cost_s = 0.0
         self.shown_step = -1
-        self._scene_name = scene_name
+        self._job = job
         self._clock = clock
         self._reading: Reading | None = None
         self._has_begun = self._has_shown = self._is_round = False
@@ -85,7 +83,7 @@ class LivePreview:
         """Returns the scene where splats are to be shown now; None if they are not."""
         if self.session.state not in (State.FITTING, State.PAUSED):
             return None
-        target: Any = bpy.data.scenes.get(self._scene_name)
+        target = following.scene_of(self._job)
         return target if target is not None and target.splatfit.live_preview else None
 
     def _is_due(self) -> bool:
@@ -216,12 +214,12 @@ def requests_of(job: Running) -> Requests:
 
 
 def tick(job: Running) -> None:
-    """Called with every tick of a session's timer: keeps its preview going, and ends it with the session."""
+    """Called with every tick of a session: keeps its preview going, and ends it with the session."""
     global _live
     if _live is None or _live.session is not job.session:
-        _live = LivePreview(job.session, job.scene_name)
+        _live = LivePreview(job)
     _live.tick()
-    target: Any = bpy.data.scenes.get(job.scene_name)
+    target = following.scene_of(job)
     if target is not None and job.session.state in (State.FITTING, State.PAUSED):
         requests_of(job).tick(follows=target.splatfit.follow_view)
 

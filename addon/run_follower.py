@@ -66,10 +66,10 @@ class RunFollower:
         if isinstance(self.ending, events.Finished) and self.ending.reason in RESULT_REASONS:
             return None
         if isinstance(self.ending, events.Failed):
-            return UserError(self.ending.headline, self.ending.hint, self.ending.cause or None)
+            return self.ending.error()
         return UserError(
             f"The run {self.run.root} ended without a result.",
-            "Resume it under Earlier Runs, if it has a checkpoint.",
+            "Resume it under Unfinished Fits, if it has a checkpoint.",
         )
 
     def close(self) -> None:

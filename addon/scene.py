@@ -250,7 +250,13 @@ def _far_note(far: int) -> str:
 
 
 def _swap_data(object: bpy.types.Object, attributes: Mapping[str, encoding.Float32]) -> None:
-    """Gives the object new data with the old one's name and materials; the new data's own object goes."""
+    """Gives the object new data with the old one's name and materials; the new data's own object goes.
+
+    Raises:
+        UserError: It is being edited: Blender would keep its old data.
+    """
+    if object.mode == "EDIT":
+        raise UserError(f"{object.name!r} is being edited.", "Leave its edit mode first.")
     old: Any = object.data
     made = point_cloud.new_object(old.name, attributes)
     new: Any = made.data

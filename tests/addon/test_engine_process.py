@@ -152,12 +152,13 @@ def test_failure_is_told(start):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_killed_engine_names_its_log(start, run):
-    """An engine that is killed leaves an error with the signal, the log's path and its last lines."""
+    """An engine that is killed leaves an error with the signal, what to do, the log's path and its last lines."""
     process = start("killed")
     until_over(process)
     error = process.error()
     assert "killed (SIGKILL" in error.headline
     assert str(run.log) in error.hint and "about to die" in error.hint
+    assert error.hint.startswith("Close other programs")
 
 
 def test_silent_end_is_an_error(start):

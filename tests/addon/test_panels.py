@@ -178,6 +178,15 @@ def test_memory_error_offers_fewer_splats():
     assert chosen.fit.max_splats == 30000
 
 
+def test_log_of_a_killed_engine_stands_in_the_details():
+    """The panel says what to do; the log's last lines, which an artist cannot read, are behind the button."""
+    failed = job(State.FAILED)
+    failed.session.error = UserError("The engine was killed.", "Ask for less. Its log is x.\nTraceback 1\n2")
+    shown = " ".join(draw(panels.main.SPLATFIT_PT_main).texts())
+    assert "Ask for less. Its log is x." in shown and "Traceback" not in shown
+    assert "Traceback 1\n2" in words.error_report(failed.session.error)
+
+
 def test_details_of_an_error():
     """The button opens what stands behind the error: versions, headline, cause, with folders masked; without one it is off."""
     assert not bpy.ops.splatfit.error_details.poll()

@@ -10,7 +10,7 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import ellipsoids, point_cloud, preview, registration, running, scene, workflow
+from addon import ellipsoids, following, point_cloud, preview, registration, scene, workflow
 from addon.session import Session, State
 from splat_engine.formats import events
 from splat_engine.formats.point_ply import Points, write_point_ply
@@ -58,7 +58,8 @@ class Fit:
         self.session.start()
         self.session.poll()
         self.now_s = 1000.0
-        self.live = preview.LivePreview(self.session, bpy.context.scene.name, clock=lambda: self.now_s)
+        self.job = following.job_of(self.session, bpy.context.scene)
+        self.live = preview.LivePreview(self.job, clock=lambda: self.now_s)
 
     def go_on(self, seconds: float = 10.0, steps: int = 10) -> None:
         """Lets time pass and steps be made, and follows the fit until everything is shown."""
@@ -288,11 +289,19 @@ def test_no_step_of_undo_is_made(fit):
     assert not [o for o in bpy.data.objects if o.type == "EMPTY"] and fit.object is not None
 
 
+def test_renamed_scene_is_still_the_one(fit):
+    """The scene is known by more than its name; another one that takes the name gets nothing."""
+    mine = bpy.context.scene
+    mine.name, name = "Renamed", mine.name
+    other = bpy.data.scenes.new(name)
+    fit.go_on()
+    assert fit.shown() == 101 and not other.objects
+
+
 def test_lost_scene_ends_the_preview(fit):
     """Another file, or the scene deleted: nothing is shown anywhere, and nothing fails."""
     fit.go_on()
     bpy.ops.wm.read_factory_settings(use_empty=True)
-    bpy.context.scene.name = "Another"
     fit.go_on()
     assert not bpy.data.objects
 
@@ -308,7 +317,7 @@ def test_result_is_shown_while_it_is_measured(fit):
 
 def test_tick_follows_the_session_that_runs(fit):
     """A new session gets a preview of its own; with the session's end the preview ends."""
-    job = running.Running(fit.session, bpy.context.scene.name)
+    job = fit.job
     preview.tick(job)
     first = preview.current()
     preview.tick(job)

@@ -323,3 +323,20 @@ def test_survives_the_file(tmp_path):
     object = bpy.data.objects[name]
     assert_same(scene.read_splats(object), splats)
     assert scene.get_provenance(object).run == "r"
+
+
+def test_object_in_edit_mode_is_refilled_or_refused():
+    """Where Blender would silently keep the old splats of an object that is edited, replacing them is refused in words."""
+    object = scene.add_splats(cloud(30), bpy.context.scene).object
+    bpy.context.view_layer.objects.active = object
+    bpy.ops.object.mode_set(mode="EDIT")
+    try:
+        if point_cloud.can_resize():
+            scene.replace_splats(object, cloud(40))
+        else:
+            with pytest.raises(UserError, match="is being edited"):
+                scene.replace_splats(object, cloud(40))
+    finally:
+        bpy.ops.object.mode_set(mode="OBJECT")
+    assert len(object.data.points) == (40 if point_cloud.can_resize() else 30)
+    assert len(bpy.data.pointclouds) == 1 and not bpy.data.meshes
