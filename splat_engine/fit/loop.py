@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from splat_engine.fit.checkpoint import load_checkpoint, save_checkpoint
 from splat_engine.fit.commands import CommandSource, Interrupt, ParentGone, Unreadable
@@ -421,7 +422,7 @@ class _FitRun:
             return splats, {}
         since_s = time.monotonic()
         try:
-            indices = object_indices(splats, self.capture)
+            indices = object_indices(splats, self.capture, torch.get_num_threads())
         except UserError as error:
             self.warn(f"Which object each splat shows is not known: {error}")
             return splats, {}
