@@ -9,7 +9,7 @@ from typing import Any
 import bpy
 
 from splat_engine.formats.errors import UserError
-from splat_engine.formats.settings import PRESETS, preset_values
+from splat_engine.formats.settings import PRESETS, CaptureSettings, FitSettings, declarations, preset_values
 
 from . import target_size
 from .workflow import ORIGINAL_TYPES
@@ -164,8 +164,10 @@ def _value(chosen: Any, place: tuple[str, str]) -> Any:
 
 
 def governed_settings() -> list[tuple[str, str]]:
-    """Returns (group, name) of the settings that a quality is about, the capture's first."""
-    return [place for place, _ in _governed("standard")]
+    """Returns (group, name) of the settings that a quality is about, as they are declared, the capture's first."""
+    about = {place for place, _ in _governed("standard")}
+    groups = (("capture", CaptureSettings), ("fit", FitSettings))
+    return [(group, name) for group, cls in groups for name in declarations(cls) if (group, name) in about]
 
 
 def quality_lines(chosen: Any) -> tuple[str, str]:

@@ -91,7 +91,7 @@ def next_side(scene: Any, view_layer: Any) -> str:
 
 def closeness(psnr_db: float) -> str:
     """Returns in words how like the original a view of so many dB looks."""
-    steps = ((38, "hardly a difference"), (32, "very close"), (28, "close"), (24, "softer"), (20, "rough"))
+    steps = ((38, "almost identical"), (32, "very close"), (28, "close"), (24, "softer"), (20, "rough"))
     return next((words for least, words in steps if psnr_db >= least), "far off")
 
 

@@ -81,7 +81,7 @@ def draw_ending(layout: Any, job: running.Running, width: int) -> None:
     if session.error is not None:
         error_box.draw(layout, session.error, width)
         return
-    box = layout.box()
+    box = layout.box().column(align=True)
     if session.state is State.CANCELLED:
         box.label(text="Stopped", icon="CANCEL")
         return

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from addon import properties, registration, target_size
-from addon.choices import named_choices, quality_lines, short_number
+from addon.choices import governed_settings, named_choices, quality_lines, short_number
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import preset_values
 from tests.addon.capture_scenes import camera, cube
@@ -102,6 +102,14 @@ def test_custom_can_be_chosen() -> None:
     assert chosen().quality == "custom" and chosen().fit.steps == before
     chosen().quality = "draft"
     assert chosen().quality == "draft"
+
+
+def test_what_a_quality_is_about_stands_as_declared() -> None:
+    """Views before samples, steps before splats; none of a preset's settings is missing."""
+    places = governed_settings()
+    assert places == [("capture", "views"), ("capture", "samples"), ("fit", "steps"), ("fit", "max_splats")]
+    table = preset_values("draft")
+    assert set(places) == {(group, name) for group, values in table.items() for name in values}
 
 
 def test_numbers_as_a_person_says_them() -> None:

@@ -121,7 +121,7 @@ def test_without_splats_there_is_nothing_to_compare() -> None:
 @pytest.mark.parametrize(
     "psnr_db, words",
     [
-        (40, "hardly a difference"),
+        (40, "almost identical"),
         (32.1, "very close"),
         (29, "close"),
         (25, "softer"),

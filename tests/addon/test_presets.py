@@ -29,6 +29,10 @@ def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     registration.unregister()
 
 
+OURS = {name.title() for name in PRESETS}
+"""As a person reads them: Blender shows the names of the files."""
+
+
 def chosen() -> Any:
     return bpy.context.scene.splatfit
 
@@ -49,11 +53,11 @@ def apply(name: str) -> None:
 
 def test_ours_are_the_qualities() -> None:
     """Blender finds one for each quality; each puts everything else back to its default and leaves the target alone."""
-    assert set(files()) == set(PRESETS)
+    assert set(files()) == OURS
     for name in PRESETS:
         chosen().densify.looks, chosen().capture.lens_mm, chosen().fit.steps = 3, 35.0, 9
         chosen().capture.target = "Chair"
-        apply(name)
+        apply(name.title())
         assert properties.run_settings(bpy.context.scene) == run_with_preset(RunSettings(), name)
         assert chosen().quality == name and chosen().capture.target == "Chair"
         chosen().capture.target = ""
@@ -75,7 +79,7 @@ def test_a_persons_preset_is_kept_applied_and_removed() -> None:
     chosen().fit.steps, chosen().capture.rig, chosen().loss.random_background = 1234, "inside", False
     before = (properties.capture_settings(bpy.context.scene), properties.run_settings(bpy.context.scene))
     assert bpy.ops.splatfit.add_preset(name="My Room") == {"FINISHED"}
-    apply("draft")
+    apply("Draft")
     assert properties.run_settings(bpy.context.scene) != before[1]
     apply("My_Room")
     after = (properties.capture_settings(bpy.context.scene), properties.run_settings(bpy.context.scene))
@@ -98,4 +102,4 @@ def test_unregistering_takes_the_folder_away() -> None:
     registration.unregister()
     assert not files()
     registration.register()
-    assert set(files()) == set(PRESETS)
+    assert set(files()) == OURS
