@@ -121,9 +121,19 @@ def named_choices(chosen: Any) -> dict[str, str]:
                 "Rename one of the two.",
             )
         named["target"] = found.name
-    if chosen.capture.rig == "faces" and chosen.faces_object is not None:
-        named["faces"] = chosen.faces_object.name
+    if chosen.capture.rig == "faces":
+        named.update(_named_faces(chosen))
     return named
+
+
+def _named_faces(chosen: Any) -> dict[str, str]:
+    if chosen.faces_object is not None:
+        return {"faces": chosen.faces_object.name}
+    if not chosen.capture.faces:
+        raise UserError(
+            "No mesh is chosen for the cameras.", "Choose a mesh: a camera stands on each of its faces."
+        )
+    return {}
 
 
 def _quality(chosen: Any) -> int:

@@ -31,7 +31,6 @@ def show(object: bpy.types.Object) -> None:
     if modifier_of(object) is None:
         modifier: Any = object.modifiers.new(MODIFIER_NAME, "NODES")
         modifier.node_group = _node_group()
-        modifier.show_in_editmode = False  # there the points themselves show which are selected
 
 
 def modifier_of(object: bpy.types.Object) -> bpy.types.Modifier | None:

@@ -77,7 +77,7 @@ def bring_home(job: Running) -> None:
     if target is None:
         raise UserError(
             f"The scene {job.scene_name!r} is gone; the result is {job.session.run.splats}.",
-            "Import it from Earlier Runs where you want it.",
+            "Import it from Earlier Fits where you want it.",
         )
     added = workflow.import_run(target, job.session.run, job.session.report.test_psnr_db)
     job.result_name, job.notes = added.object.name, [*added.notes, *results.after_fit(target, added.object)]

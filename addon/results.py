@@ -58,6 +58,12 @@ def show_originals(scene: Any) -> None:
     scene.splatfit.originals_hidden = False
 
 
+def show_hidden(scene: Any) -> None:
+    """Shows hidden originals, if there are any, before they are captured."""
+    if scene.splatfit.originals_hidden:
+        show_originals(scene)
+
+
 def _hidden(item: Any, view_layer: Any) -> int:
     eye = item.name in view_layer.objects and item.hide_get(view_layer=view_layer)
     return _EYE * bool(eye) + _RENDER * bool(item.hide_render)
@@ -71,8 +77,7 @@ def view_layer_of(scene: Any) -> Any:
 
 def before_fit(scene: Any, run: Path, *, resume: bool) -> None:
     """Prepares a scene for a fit: hidden originals are shown, for they are what is fitted; earlier splats are kept if asked for."""
-    if scene.splatfit.originals_hidden:
-        show_originals(scene)
+    show_hidden(scene)
     if scene.splatfit.result_mode == "NEW" and not resume:
         keep_earlier(scene, run)
 
@@ -83,13 +88,26 @@ def after_fit(scene: Any, added: Any) -> tuple[str, ...]:
 
 
 @contextmanager
-def hidden_from_renders(scene: Any, run: Path) -> Iterator[None]:
-    """Hides what a run made from renders meanwhile: neither its target nor its views hold it."""
-    visible = [item for item in workflow.results_of(scene, run, with_kept=True) if not item.hide_render]
-    for item in visible:
-        item.hide_render = True
+def as_fitted(scene: Any, run: Path | None) -> Iterator[None]:
+    """Has renders see meanwhile what a fit would see: hidden originals, and nothing that its run made.
+
+    Args:
+        scene: The scene.
+        run: The run's folder, or None: it has made nothing yet.
+    """
+    made = workflow.results_of(scene, run, with_kept=True) if run is not None else []
+    changed = [item for item in made if not item.hide_render]
+    changed += [item for item in scene.objects if is_original(item) and item.hide_render]
+    for item in changed:
+        item.hide_render = not item.hide_render
     try:
         yield
     finally:
-        for item in visible:
-            item.hide_render = False
+        for item in changed:
+            item.hide_render = not item.hide_render
+
+
+def is_original(item: Any) -> bool:
+    """Tells whether an object was hidden for a result and rendered before."""
+    hidden = item.get(HIDDEN_KEY)
+    return isinstance(hidden, int) and not hidden & _RENDER

@@ -15,6 +15,7 @@ from splat_engine.formats.errors import UserError
 
 from .capture.bounds import INVISIBLE
 from .capture.rigs import frame_target
+from .results import is_original
 from .scene import is_splat_object
 
 log = logging.getLogger(__name__)
@@ -85,7 +86,10 @@ def _boxes(scene: Any, target: Any) -> tuple[list[str], NDArray[np.float32]]:
     """Returns names and [N, 8, 3] corners of what has an extent: objects, and what collection instances show."""
     is_collection = isinstance(target, bpy.types.Collection)
     items = target.all_objects if is_collection else scene.objects
-    renders = ~_array(items, "hide_render", np.bool_) & _array(items, "visible_camera", np.bool_)
+    renders = ~_array(items, "hide_render", np.bool_)
+    if scene.splatfit.originals_hidden:  # the next fit shows them
+        renders |= np.array([is_original(item) for item in items], np.bool_)
+    renders &= _array(items, "visible_camera", np.bool_)
     if target is not None and not is_collection:
         members = {target, *target.children_recursive}
         renders &= np.array([item in members for item in items], np.bool_)

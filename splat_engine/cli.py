@@ -473,7 +473,14 @@ def _render(options: argparse.Namespace) -> int:
     background = {"black": torch.zeros(3), "white": torch.ones(3)}.get(options.background)
     for stem, view in tqdm(list(zip(_stems(views), views, strict=True)), unit="view", disable=None):
         camera = view.camera.scaled(options.scale)
-        drawn = draw_view(params, camera, formation, with_geometry=options.exr, backend=place.backend)
+        drawn = draw_view(
+            params,
+            camera,
+            formation,
+            with_geometry=options.exr,
+            through_filter=formation.is_linear,
+            backend=place.backend,
+        )
         write_png(options.out / f"{stem}.png", rgba8(drawn, formation, background))
         if options.exr:
             write_exr(options.out / f"{stem}.exr", drawn, formation)
@@ -499,14 +506,15 @@ def _eval(options: argparse.Namespace) -> int:
 
     splats, name = _load_splats(options.splats, options.formation)
     capture = _capture_of(splats, options.capture, "--capture")
-    formation = ImageFormation(name)
+    formation = ImageFormation.of(name, capture.info)
     images = CaptureImages(
         capture, options.split, formation, target=options.target, budget_bytes=0, device=place.device
     )
     if not len(images):
         raise UserError(f"{capture.root} has no {options.split} view.", "Choose the other --split.")
     params = SplatState.from_splats(splats).to(place.device).params
-    scores = list(score_views(params, images, formation, place.backend))
+    filtered = formation.filters_held_out and options.split == "test"
+    scores = list(score_views(params, images, formation, place.backend, through_filter=filtered))
     means = {**mean_scores(scores), "formation": name, "splats": len(splats)}
     if options.json:
         report.say_json({**means, "views": {s.name: {"psnr": s.psnr, "ssim": s.ssim} for s in scores}})

@@ -33,6 +33,10 @@ EEVEE_NAMES = ("BLENDER_EEVEE", "BLENDER_EEVEE_NEXT")
 _PASS_SWITCHES = ("use_pass_", "pass_", "denoising_store_")
 MAX_PASS_INDEX = 32767
 _TEMPORARY_NAME = "Splatfit Capture"
+_POINT_WIDTH_PX = 0.01
+"""The least that Cycles takes."""
+_FILTER_WIDTH_PX = 1.5
+"""Blender's default in both engines; what it means has ``conventions.PIXEL_FILTER_VARIANCE_PX2``."""
 _LOW_DISK_BYTES = 1 << 20
 
 
@@ -184,6 +188,7 @@ class Stage:
         samples: int | None = None,
         seed: int = 0,
         denoise: bool | None = None,
+        point_samples: bool = False,
     ) -> None:
         """Renders a view at the present frame into a multilayer EXR, whole or not at all.
 
@@ -193,6 +198,7 @@ class Stage:
             samples: Render samples; None for the stage's, 0 for the scene's own.
             seed: Seed of Cycles' noise.
             denoise: Whether Cycles denoises; None for the stage's choice.
+            point_samples: Without a pixel filter: all rays go through the middle of the pixel.
 
         Raises:
             UserError: Blender cannot render, or the file cannot be written.
@@ -202,6 +208,7 @@ class Stage:
         apply_camera(camera, self.camera, render)
         self._set_samples(self.options.samples if samples is None else samples, seed)
         self._set_denoising(self.options.denoise if denoise is None else denoise)
+        self._set_filter(point_samples)
         part = path.with_name(f".{path.name}.part")
         render.filepath = str(part).replace("{", "{{").replace("}", "}}")  # Blender fills in braces
         self._set_file_format()
@@ -214,6 +221,16 @@ class Stage:
             raise _explained(error, path) from error
         finally:
             part.unlink(missing_ok=True)
+
+    def _set_filter(self, point_samples: bool) -> None:
+        """Held-out views have Blender's default filter, whatever the scene has: with it the splats will be drawn."""
+        scene: Any = self.scene
+        if engine_of(scene) == "CYCLES":
+            # A box would be a pixel wide, whatever its width.
+            scene.cycles.pixel_filter_type = "BLACKMAN_HARRIS"
+            scene.cycles.filter_width = _POINT_WIDTH_PX if point_samples else _FILTER_WIDTH_PX
+        elif engine_of(scene) in EEVEE_NAMES:
+            scene.render.filter_size = _POINT_WIDTH_PX if point_samples else _FILTER_WIDTH_PX
 
     def _set_denoising(self, denoise: bool) -> None:
         if engine_of(self.scene) != "CYCLES":

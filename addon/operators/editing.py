@@ -9,7 +9,7 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import scene
+from .. import scene, workflow
 from ..edit import measures, placing, points, surfaces, volumes
 from .words import in_words
 
@@ -85,7 +85,7 @@ def _count() -> Any:
 
 
 class SPLATFIT_OT_apply_transform(_OfSplats, bpy.types.Operator):
-    """Put the selected objects' location, rotation and scale into their splats; Blender's own Apply breaks splats."""
+    """Put the selected objects' location, rotation and scale into their splats; Blender's own Apply breaks splats"""
 
     bl_idname = "splatfit.apply_transform"
     bl_label = "Apply Transform"
@@ -101,7 +101,7 @@ class SPLATFIT_OT_apply_transform(_OfSplats, bpy.types.Operator):
 
 
 class SPLATFIT_OT_crop(_Choosing, bpy.types.Operator):
-    """Delete the splats outside, or inside, of another object: a closed mesh, or an empty shown as cube or sphere."""
+    """Delete the splats outside, or inside, of another object: a closed mesh, or an empty shown as cube or sphere"""
 
     bl_idname = "splatfit.crop"
     bl_label = "Crop by Object"
@@ -160,7 +160,7 @@ def _volume_object(context: Any, splats: Any, name: str) -> Any:
 
 
 class SPLATFIT_OT_filter(_Choosing, bpy.types.Operator):
-    """Delete splats that are faint, too small, too large, or needles."""
+    """Delete splats that are faint, too small, too large, or needles"""
 
     bl_idname = "splatfit.filter"
     bl_label = "Delete by Opacity or Size"
@@ -223,7 +223,7 @@ def _measured(object: Any) -> tuple[Any, Any]:
 
 
 class SPLATFIT_OT_remove_floaters(_Choosing, bpy.types.Operator):
-    """Delete splats that hang in the air, far from the objects they were made from, or from all other splats."""
+    """Delete splats that hang in the air, far from the objects they were made from, or from all other splats"""
 
     bl_idname = "splatfit.remove_floaters"
     bl_label = "Remove Floaters"
@@ -291,7 +291,7 @@ def _object_items(operator: Any, context: Any) -> list[tuple[str, str, str, int]
 
 
 class SPLATFIT_OT_select_by_source(_OfSplats, bpy.types.Operator):
-    """Select the splats that show one of the captured objects."""
+    """Select the splats that show one of the captured objects"""
 
     bl_idname = "splatfit.select_by_source"
     bl_label = "Select by Object"
@@ -325,7 +325,7 @@ class SPLATFIT_OT_select_by_source(_OfSplats, bpy.types.Operator):
 
 
 class SPLATFIT_OT_delete_selected(_OfSplats, bpy.types.Operator):
-    """Delete the selected splats, in Object Mode too."""
+    """Delete the selected splats, in Object Mode too"""
 
     bl_idname = "splatfit.delete_selected"
     bl_label = "Delete Selected Splats"
@@ -341,7 +341,7 @@ class SPLATFIT_OT_delete_selected(_OfSplats, bpy.types.Operator):
 
 
 class SPLATFIT_OT_separate_selected(_OfSplats, bpy.types.Operator):
-    """Make the selected splats an object of their own, in Object Mode too."""
+    """Make the selected splats an object of their own, in Object Mode too"""
 
     bl_idname = "splatfit.separate_selected"
     bl_label = "Separate Selected Splats"
@@ -352,6 +352,7 @@ class SPLATFIT_OT_separate_selected(_OfSplats, bpy.types.Operator):
         object = points.editable(context.object)
         chosen = points.selected(object)
         part = points.split_off(object, chosen)
+        part[workflow.KEPT_KEY] = True  # the run's next result is for the other part
         self.report({"INFO"}, f"{int(chosen.sum()):,} splats are now {part.name}")
         return {"FINISHED"}
 

@@ -151,7 +151,9 @@ class SPLATFIT_OT_capture(Starts, bpy.types.Operator):
 
     def make_session(self, context: Any) -> Session:
         """Returns a session that captures."""
-        return workflow.capture_session(request_of(context))
+        session = workflow.capture_session(request_of(context))
+        results.show_hidden(context.scene)
+        return session
 
     def renders_here(self, context: Any) -> bool:
         """As the scene says."""
@@ -246,7 +248,14 @@ class SPLATFIT_OT_discard(bpy.types.Operator):
 
     def invoke(self, context: Any, event: Any) -> Any:
         """Asks first."""
-        return context.window_manager.invoke_confirm(self, event)
+        return context.window_manager.invoke_confirm(
+            self,
+            event,
+            title="Throw this fit away?",
+            message="Its splats and the files of its run are removed. The rendered views stay.",
+            confirm_text="Discard",
+            icon="WARNING",
+        )
 
     @in_words
     def execute(self, context: Any) -> Any:
@@ -276,7 +285,7 @@ def request_of(context: Any, *, resume: bool = False, use_capture: bool = False)
     return workflow.FitRequest(
         scene=context.scene,
         capture_directory=capture_folder(context),
-        run_directory=_folder(chosen.run_directory, "run"),
+        run_directory=run_folder(context),
         capture=properties.capture_settings(context.scene),
         run=properties.run_settings(context.scene),
         engine_python=engine_jobs.chosen_python(),
@@ -293,6 +302,15 @@ def capture_folder(context: Any) -> Path:
         UserError: The file was never saved and no folder is chosen.
     """
     return _folder(context.scene.splatfit.capture_directory, "capture")
+
+
+def run_folder(context: Any) -> Path:
+    """Returns where the scene's fit goes.
+
+    Raises:
+        UserError: The file was never saved and no folder is chosen.
+    """
+    return _folder(context.scene.splatfit.run_directory, "run")
 
 
 def run_folders(context: Any) -> tuple[Path, ...]:

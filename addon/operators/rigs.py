@@ -5,7 +5,7 @@ No ``from __future__ import annotations`` here: Blender reads properties from an
 
 import tempfile
 import time
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from splat_engine.formats.errors import UserError
 
 from .. import properties, results, rig_overlay, running, test_view
 from ..capture.capture import capture_steps, plan_capture
-from .fitting import request_of
+from .fitting import run_folder
 from .words import in_words
 
 
@@ -47,7 +47,7 @@ class SPLATFIT_OT_show_rig(bpy.types.Operator):
             redraw(context)
             return {"FINISHED"}
         settings = properties.capture_settings(context.scene)
-        with _without_results(context):
+        with _as_fitted(context):
             on_show = rig_overlay.show(context.scene, plan_capture(context, settings), settings)
         for note in on_show.notes:
             self.report({"WARNING"}, note)
@@ -73,7 +73,7 @@ class SPLATFIT_OT_test_view(bpy.types.Operator):
         quick = replace(settings, pictures=True, adaptive=False, points=0)
         with tempfile.TemporaryDirectory(prefix="splatfit-") as folder:
             root = Path(folder)
-            with _without_results(context), closing(capture_steps(context, quick, root)) as steps:
+            with _as_fitted(context), closing(capture_steps(context, quick, root)) as steps:
                 total, seconds = _time_one_view(steps, root)
             picture = next(iter(sorted(root.glob("images/*.png"))))
             test_view.keep(context.scene, picture, seconds, total)
@@ -82,13 +82,13 @@ class SPLATFIT_OT_test_view(bpy.types.Operator):
         return {"FINISHED"}
 
 
-def _without_results(context: Any) -> AbstractContextManager[None]:
-    """As in the capture, what the run made before is neither target nor in the views."""
+def _as_fitted(context: Any) -> AbstractContextManager[None]:
+    """As in the capture, what the run made before is neither target nor in the views, and hidden originals are."""
     try:
-        run = request_of(context).run_directory
+        run: Path | None = run_folder(context)
     except UserError:  # the file was never saved, so no run has made anything here
-        return nullcontext()
-    return results.hidden_from_renders(context.scene, run)
+        run = None
+    return results.as_fitted(context.scene, run)
 
 
 def _time_one_view(steps: Any, root: Path) -> tuple[int, float]:

@@ -106,7 +106,14 @@ class SPLATFIT_OT_forget_run(bpy.types.Operator):
 
     def invoke(self, context: Any, event: Any) -> Any:
         """Asks first."""
-        return context.window_manager.invoke_confirm(self, event)
+        return context.window_manager.invoke_confirm(
+            self,
+            event,
+            title="Remove this run?",
+            message=f"{Path(self.directory).name}: its files are deleted, this cannot be undone.",
+            confirm_text="Remove",
+            icon="WARNING",
+        )
 
     @in_words
     def execute(self, context: Any) -> Any:

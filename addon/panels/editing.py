@@ -6,7 +6,7 @@ from typing import Any
 
 import bpy
 
-from .. import scene
+from .. import ellipsoids, scene
 from ..edit import points
 from .sidebar import Sidebar
 
@@ -33,18 +33,24 @@ class SPLATFIT_PT_edit(Sidebar, bpy.types.Panel):
         object = context.object
         if object is not None and scene.object_names_of(object):
             chosen.operator("splatfit.select_by_source", text="Select by Object...", icon="OUTLINER_OB_MESH")
-        has_selection = points.has_selection(object)
         acting = chosen.row(align=True)
-        acting.enabled = has_selection
+        acting.enabled = points.has_selection(object)
         acting.operator("splatfit.separate_selected", text="Separate", icon="MOD_EXPLODE")
         acting.operator("splatfit.delete_selected", text="Delete", icon="TRASH")
-        if has_selection:
-            mask = points.selected(object)
-            told = chosen.row()
-            told.label(text=f"{int(mask.sum()):,} of {len(mask):,} selected", icon="RESTRICT_SELECT_OFF")
-            is_shown = object.mode == "EDIT"  # where Blender marks them
-            told.operator("object.editmode_toggle", text="", icon="EDITMODE_HLT", depress=is_shown)
+        if points.has_selection(object):
+            _draw_selection(chosen, object)
         self.layout.operator("splatfit.apply_transform", icon="OBJECT_ORIGIN")
+
+
+def _draw_selection(layout: Any, object: Any) -> None:
+    """Tells how many splats are selected, and offers Edit Mode, where Blender marks them."""
+    mask = points.selected(object)
+    row = layout.row()
+    row.label(text=f"{int(mask.sum()):,} of {len(mask):,} selected", icon="RESTRICT_SELECT_OFF")
+    row.operator("object.editmode_toggle", text="", icon="EDITMODE_HLT", depress=object.mode == "EDIT")
+    modifier = ellipsoids.modifier_of(object)
+    if modifier is not None and object.mode == "EDIT":
+        layout.prop(modifier, "show_viewport", text="Show Ellipsoids", toggle=True)
 
 
 CLASSES = (SPLATFIT_PT_edit,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from .sidebar import Sidebar
 
 _LOOK_AGAIN_S = 3.0
 _RUNS_MAX = 5
+_UNFINISHED = (RunState.RUNNING, RunState.INTERRUPTED)
+_OVER = (RunState.FINISHED, RunState.BROKEN)
 _ICONS = {
     RunState.RUNNING: "PLAY",
     RunState.INTERRUPTED: "PAUSE",
@@ -38,34 +41,61 @@ def runs_beside(context: Any) -> list[EarlierRun]:
     return [run for run in _seen[2] if run.directory != own and run.directory.is_dir()]
 
 
-class SPLATFIT_PT_runs(Sidebar, bpy.types.Panel):
-    """Runs to import, to resume, to watch, or to remove."""
+class SPLATFIT_PT_unfinished_runs(Sidebar, bpy.types.Panel):
+    """Fits that wait to be gone on with, or that another program runs: above all else, for they are what a person comes back for."""
 
-    bl_label = "Earlier Runs"
+    bl_label = "Unfinished Fits"
+    bl_idname = "SPLATFIT_PT_unfinished_runs"
+    bl_order = -1
+
+    @classmethod
+    def poll(cls, context: Any) -> bool:
+        """Only where there is one, and nothing else is going on."""
+        return not running.is_busy() and bool(_runs(context, _UNFINISHED))
+
+    def draw(self, context: Any) -> None:
+        """Draws them."""
+        _draw(self.layout, context, _UNFINISHED)
+
+
+class SPLATFIT_PT_runs(Sidebar, bpy.types.Panel):
+    """Fits that are over: results to bring in, and what may be removed."""
+
+    bl_label = "Earlier Fits"
     bl_idname = "SPLATFIT_PT_runs"
     bl_parent_id = "SPLATFIT_PT_main"
+    bl_options: Any = {"DEFAULT_CLOSED"}
 
     @classmethod
     def poll(cls, context: Any) -> bool:
         """Only where there is one."""
-        return bool(runs_beside(context))
+        return bool(_runs(context, _OVER))
 
     def draw(self, context: Any) -> None:
-        """Draws the newest, a box each."""
-        runs = runs_beside(context)
-        if not runs:  # removed since Blender asked
-            self.layout.label(text="None beside this file")
-        for run in runs[:_RUNS_MAX]:
-            is_here = bool(workflow.results_of(context.scene, run.directory, with_kept=True))
-            _draw_run(self.layout, run, is_here, line_characters(context))
-        if len(runs) > _RUNS_MAX:
-            self.layout.label(text=f"and {len(runs) - _RUNS_MAX} more")
+        """Draws them."""
+        _draw(self.layout, context, _OVER)
+
+
+def _runs(context: Any, states: tuple[RunState, ...]) -> list[EarlierRun]:
+    return [run for run in runs_beside(context) if run.state in states]
+
+
+def _draw(layout: Any, context: Any, states: tuple[RunState, ...]) -> None:
+    """Draws the newest, a box each."""
+    runs = _runs(context, states)
+    if not runs:  # removed since Blender asked
+        layout.label(text="None beside this file")
+    for run in runs[:_RUNS_MAX]:
+        is_here = bool(workflow.results_of(context.scene, run.directory))
+        _draw_run(layout, run, is_here, line_characters(context))
+    if len(runs) > _RUNS_MAX:
+        layout.label(text=f"and {len(runs) - _RUNS_MAX} more")
 
 
 def _draw_run(layout: Any, run: EarlierRun, is_here: bool, width: int) -> None:
     box = layout.box()
     row = box.row()
-    row.label(text=run.directory.name, icon=_ICONS[run.state])
+    row.label(text=f"{run.directory.name}, {when(run.changed_s)}", icon=_ICONS[run.state])
     if run.state is not RunState.RUNNING:
         _button(row, "splatfit.forget_run", run, text="", icon="TRASH")
     draw_text(box, words_for(run, is_here), width)
@@ -81,9 +111,15 @@ def _button(layout: Any, operator: str, run: EarlierRun, **look: Any) -> None:
     layout.operator(operator, **look).directory = str(run.directory)
 
 
+def when(seconds: float, now: datetime | None = None) -> str:
+    """Returns a time since 1970 in few words: the hour if it was today, else the day."""
+    then, now = datetime.fromtimestamp(seconds), now or datetime.now()
+    return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d}"
+
+
 def words_for(run: EarlierRun, is_here: bool) -> str:
     """Returns in a sentence what a run is."""
-    step = f"step {run.step} of {run.steps}" if run.steps else "its start"
+    step = f"step {run.step:,} of {run.steps:,}" if run.steps else "its start"
     if run.state is RunState.RUNNING:
         return f"Running ({run.holder}), {step}."
     if run.state is RunState.INTERRUPTED:
@@ -94,4 +130,4 @@ def words_for(run: EarlierRun, is_here: bool) -> str:
     return f"Finished: {run.splats:,} splats{quality}{', in this scene' if is_here else ''}."
 
 
-CLASSES = (SPLATFIT_PT_runs,)
+CLASSES = (SPLATFIT_PT_unfinished_runs, SPLATFIT_PT_runs)

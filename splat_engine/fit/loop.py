@@ -109,7 +109,6 @@ class _FitRun:
     def __init__(self, request: FitRequest, emit: Callable[[Event], None], commands: CommandSource) -> None:
         self.request = request
         self.settings = request.settings
-        self.formation = ImageFormation(request.settings.fit.formation)
         self.run = RunDirectory.create(request.run)
         self._send = emit
         self._commands = commands
@@ -125,6 +124,7 @@ class _FitRun:
     def begin(self) -> None:
         """Reads everything; leaves an old run untouched if something is wrong with the input."""
         capture = self.capture = read_capture(self.request.capture)
+        self.formation = ImageFormation.of(self.settings.fit.formation, capture.info)
         for note in (*self.request.notes, *capture.notes):
             self.warn(note)
         checkpoint = load_checkpoint(self.run.checkpoint) if self.request.resume else None
@@ -203,6 +203,7 @@ class _FitRun:
             extent=extent,
             warn=self.warn,
             backend=place.backend,
+            formation=self.formation,
         )
         if checkpoint is not None:
             trainer.load_state_dict(checkpoint["trainer"])
@@ -368,7 +369,11 @@ class _FitRun:
         views = (*self.test_images.views, *self.images.views)
         camera = self._preview_camera or views[0].camera
         drawn = draw_view(
-            self.trainer.state.params, camera, self.formation, backend=self.request.place.backend
+            self.trainer.state.params,
+            camera,
+            self.formation,
+            through_filter=self.formation.is_linear,
+            backend=self.request.place.backend,
         )
         try:
             write_png(self.run.preview, rgba8(drawn, self.formation))
@@ -426,7 +431,9 @@ class _FitRun:
     def _evaluate(self) -> list[ViewScore]:
         images = self.test_images if len(self.test_images) else self.images
         backend = self.request.place.backend
-        scores = list(score_views(self.trainer.state.params, images, self.formation, backend))
+        filtered = self.formation.filters_held_out and images is self.test_images
+        params = self.trainer.state.params
+        scores = list(score_views(params, images, self.formation, backend, through_filter=filtered))
         means = mean_scores(scores)
         self.emit(
             events.Evaluated(

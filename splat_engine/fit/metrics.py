@@ -11,6 +11,7 @@ from torch import Tensor
 
 from splat_engine.fit.drawing import draw
 from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.pixel_filter import draw_through_filter
 from splat_engine.fit.views import Views, ViewTensors
 from splat_engine.ops import ssim
 
@@ -49,15 +50,21 @@ def compare(picture: Tensor, target: Tensor, name: str = "", backend: str = "cpu
 
 @torch.no_grad()
 def score_views(
-    params: Mapping[str, Tensor], images: Views, formation: ImageFormation, backend: str = "cpu"
+    params: Mapping[str, Tensor],
+    images: Views,
+    formation: ImageFormation,
+    backend: str = "cpu",
+    *,
+    through_filter: bool = False,
 ) -> Iterator[ViewScore]:
     """Yields the score of each view over black; pixels that the file had as not finite do not count.
 
-    Splats and images lie on one device.
+    Splats and images lie on one device. ``through_filter``: the views went through Cycles' pixel filter, and the splats
+    are drawn through it too; else as ``formation`` draws training views.
     """
     for number in range(len(images)):
         view = images[number]
-        picture, target = _pictures(params, view, formation, backend)
+        picture, target = _pictures(params, view, formation, backend, through_filter=through_filter)
         yield replace(compare(picture, target, view.camera.name, backend), empty=view.is_empty)
 
 
@@ -71,13 +78,21 @@ def view_psnr_db(
 
 
 def _pictures(
-    params: Mapping[str, Tensor], view: ViewTensors, formation: ImageFormation, backend: str
+    params: Mapping[str, Tensor],
+    view: ViewTensors,
+    formation: ImageFormation,
+    backend: str,
+    *,
+    through_filter: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """The drawn and the true picture, [H, W, 3], encoded, over black; equal where the view does not count."""
     black = torch.zeros(3, device=params["means"].device)
-    drawn = draw(
-        params, view.viewmat, view.intrinsics, view.camera, formation, background=black, backend=backend
-    )
+    if through_filter:
+        drawn = draw_through_filter(params, view.viewmat, view.camera, background=black, backend=backend)
+    else:
+        drawn = draw(
+            params, view.viewmat, view.intrinsics, view.camera, formation, background=black, backend=backend
+        )
     picture, target = formation.picture(drawn.blended), formation.picture(view.color)
     if view.valid is not None:
         picture = torch.where(view.valid[..., None], picture, target)

@@ -16,6 +16,7 @@ from torch import Tensor
 from splat_engine.fit.drawing import Drawn, blend, to_screen
 from splat_engine.fit.exr import write_layers
 from splat_engine.fit.formation import ImageFormation, decode_srgb
+from splat_engine.fit.pixel_filter import draw_through_filter
 from splat_engine.fit.place import send
 from splat_engine.fit.views import camera_tensors
 from splat_engine.formats.cameras import Camera
@@ -32,16 +33,30 @@ def draw_view(
     formation: ImageFormation,
     *,
     with_geometry: bool = False,
+    through_filter: bool = False,
     backend: str = "cpu",
 ) -> Drawn:
-    """Draws a view over black, without gradients; ``with_geometry`` adds depth and normals."""
+    """Draws a view over black, without gradients.
+
+    Args:
+        params, camera, formation: As for ``draw``.
+        with_geometry: Add depth and normals, which go through no filter.
+        through_filter: Colour and alpha as Blender shows them, through Cycles' pixel filter.
+        backend: "cpu", "cuda" or "reference".
+    """
     device = params["means"].device
     viewmat, intrinsics = (send(values, device) for values in camera_tensors(camera))
+    black = torch.zeros(3, device=device)
+    if through_filter and not with_geometry:
+        return draw_through_filter(params, viewmat, camera, background=black, backend=backend)
     screen = to_screen(
         params, viewmat, intrinsics, camera, formation, with_normals=with_geometry, backend=backend
     )
-    black = torch.zeros(3, device=device)
-    return blend(screen, camera, background=black, with_depth=with_geometry, backend=backend)
+    drawn = blend(screen, camera, background=black, with_depth=with_geometry, backend=backend)
+    if not through_filter:
+        return drawn
+    shown = draw_through_filter(params, viewmat, camera, background=black, backend=backend)
+    return drawn._replace(blended=shown.blended, alpha=shown.alpha)
 
 
 def rgba8(drawn: Drawn, formation: ImageFormation, background: Tensor | None = None) -> NDArray[np.uint8]:

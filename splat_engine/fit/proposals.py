@@ -89,7 +89,7 @@ def propose_views(
 def _chosen(request: ProposalRequest, offered: Capture) -> tuple[View, ...]:
     """Returns the chosen cameras as views without files."""
     fit, place = request.fit, request.fit.place
-    formation = ImageFormation(fit.settings.fit.formation)
+    formation = ImageFormation.of(fit.settings.fit.formation, offered.info)
     splats, _, _ = read_splat_ply(RunDirectory(fit.run).splats)
     probes = CaptureImages(offered, "train", formation, target=fit.settings.fit.target, device=place.device)
     params = SplatState.from_splats(splats).to(place.device).params

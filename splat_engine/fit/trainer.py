@@ -67,6 +67,7 @@ class Trainer:
         extent: The scene's, scene units.
         warn: Told in a sentence what is not as it should be.
         backend: "cpu", "cuda" or "reference".
+        formation: How the views are drawn; None: as the settings' look draws filtered ones.
     """
 
     def __init__(
@@ -78,13 +79,14 @@ class Trainer:
         extent: float,
         warn: Callable[[str], None],
         backend: str = "cpu",
+        formation: ImageFormation | None = None,
     ) -> None:
         fit = settings.fit
         self.settings = settings
         self.images = images
         self.state = state
         self.extent = extent
-        self.formation = ImageFormation(fit.formation)
+        self.formation = formation or ImageFormation(fit.formation)
         self.step = 0
         self._warn = warn
         self._aside = self._views_aside()

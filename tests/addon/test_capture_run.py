@@ -7,6 +7,7 @@ import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import bpy
 import numpy as np
@@ -385,10 +386,10 @@ def png_pixels(path: Path) -> np.ndarray:
 
 
 def test_pictures_are_added_without_rendering(tmp_path: Path) -> None:
-    """Asking for pictures afterwards makes them from the views that are there."""
+    """Asking for pictures afterwards makes them from the views that are there, if those are filtered."""
     cube()
-    assert capture(tmp_path) == 4
-    assert capture(tmp_path, pictures=True) == 0
+    assert capture(tmp_path, point_samples=False) == 4
+    assert capture(tmp_path, point_samples=False, pictures=True) == 0
     assert len(list((tmp_path / "images").glob("*.png"))) == 4
     assert all(view.image for view in read_capture(tmp_path).views)
 
@@ -429,6 +430,28 @@ def test_warnings_are_told(tmp_path: Path) -> None:
     made = capture_scene(bpy.context, settings(views=2, hold_out=0), tmp_path)
     for piece in ("there.png", "2 of 2 training views are black"):
         assert [note for note in made.notes if piece in note], piece
+
+
+def test_training_views_are_point_samples(tmp_path: Path) -> None:
+    """Training views have no soft edges, held-out views have Blender's own; the capture says so, and the scene is as before."""
+    cube()
+    scene: Any = bpy.context.scene
+    scene.cycles.pixel_filter_type, scene.cycles.filter_width = "GAUSSIAN", 2.0
+    options = {"views": 4, "hold_out": 2, "samples": 32, "denoise": False}
+    made = capture_scene(bpy.context, settings(**options, point_samples=True), tmp_path / "points")
+    assert made.info.point_sampled and read_capture(tmp_path / "points").info.point_sampled
+    soft = {"train": 0, "test": 0}
+    for view in made.views:
+        alpha = read_passes(tmp_path / "points" / str(view.exr), ("color",))["color"][..., 3]
+        assert (alpha == 1).any()
+        soft[view.split] += int(((alpha > 0.05) & (alpha < 0.95)).sum())
+    assert soft["train"] == 0 < soft["test"]
+    assert (scene.cycles.pixel_filter_type, scene.cycles.filter_width) == ("GAUSSIAN", 2.0)
+
+    made = capture_scene(
+        bpy.context, settings(**options, point_samples=True, pictures=True), tmp_path / "pictures"
+    )
+    assert not made.info.point_sampled, "other trainers draw no point samples"
 
 
 def test_a_blender_without_a_denoiser_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

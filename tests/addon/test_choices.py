@@ -70,6 +70,10 @@ def test_a_typed_target_still_counts() -> None:
 
 def test_the_camera_mesh_is_pointed_at() -> None:
     """Its name arrives for the rig 'faces' alone."""
+    chosen().capture.rig = "faces"
+    with pytest.raises(UserError, match="No mesh is chosen"):
+        properties.capture_settings(bpy.context.scene)
+    chosen().capture.rig = "sphere"
     chosen().faces_object = cube("Cage")
     assert properties.capture_settings(bpy.context.scene).faces == ""
     chosen().capture.rig = "faces"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -144,32 +145,45 @@ def beside(tmp_path: Path) -> Iterator[Path]:
     registration.unregister()
 
 
-def test_panel_offers_what_can_be_done(beside):
+def test_panels_offer_what_can_be_done(beside):
     """Each run has the button that fits it; a result that is in the scene is not offered again."""
     make_run(beside / "done", STARTED, FINISHED, result=True)
     make_run(beside / "cut", STARTED, progress(40), checkpoint=True)
     alive = make_run(beside / "alive", STARTED, progress(7))
     with Lock(alive.lock, "The run"):
-        layout = draw(panel.SPLATFIT_PT_runs)
+        unfinished, over = draw(panel.SPLATFIT_PT_unfinished_runs), draw(panel.SPLATFIT_PT_runs)
         assert panel.SPLATFIT_PT_runs.poll(bpy.context)
-    assert sorted(layout.operators()) == sorted(
-        ["splatfit.attach_run", "splatfit.resume_run", "splatfit.import_run"] + ["splatfit.forget_run"] * 2
-    )
-    text = " ".join(layout.texts())
+        assert panel.SPLATFIT_PT_unfinished_runs.poll(bpy.context)
+    assert set(unfinished.operators()) == {
+        "splatfit.attach_run",
+        "splatfit.resume_run",
+        "splatfit.forget_run",
+    }
+    assert unfinished.operators().count("splatfit.forget_run") == 1, "what runs cannot be removed"
+    assert over.operators() == ["splatfit.forget_run", "splatfit.import_run"]
+    text = " ".join((*unfinished.texts(), *over.texts()))
     assert "Interrupted at step 40 of 100." in text and "60 splats, 31.5 dB" in text
     assert bpy.ops.splatfit.import_run(directory=str(beside / "done")) == {"FINISHED"}
     assert "splatfit.import_run" not in draw(panel.SPLATFIT_PT_runs).operators()
 
 
-def test_panel_is_away_where_there_is_nothing(beside):
+def test_panels_are_away_where_there_is_nothing(beside):
     """No run, no panel; the one that is under way here is in the main panel."""
-    assert not panel.SPLATFIT_PT_runs.poll(bpy.context)
-    run = make_run(beside / "run", STARTED)
+    both = (panel.SPLATFIT_PT_unfinished_runs, panel.SPLATFIT_PT_runs)
+    assert not any(item.poll(bpy.context) for item in both)
+    run = make_run(beside / "run", STARTED, checkpoint=True)
     panel._seen = (-10.0, (), [])
-    assert panel.SPLATFIT_PT_runs.poll(bpy.context)
+    assert [item.poll(bpy.context) for item in both] == [True, False]
     session = Session(run, None, iter([(1, 2)]))
     following.begin(following.job_of(session, bpy.context.scene))
-    assert not panel.SPLATFIT_PT_runs.poll(bpy.context)
+    assert not any(item.poll(bpy.context) for item in both)
+
+
+def test_time_in_few_words():
+    """The hour of today, the day of another."""
+    now = datetime(2026, 11, 30, 18, 0)
+    assert panel.when(datetime(2026, 11, 30, 9, 5).timestamp(), now) == "09:05"
+    assert panel.when(datetime(2026, 11, 29, 9, 5).timestamp(), now) == "2026-11-29"
 
 
 def test_disk_is_not_searched_at_every_draw(beside, monkeypatch):

@@ -11,7 +11,7 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import panels, registration, scene
+from addon import ellipsoids, panels, registration, scene, workflow
 from addon.edit import points
 from addon.operators import editing
 from splat_engine.formats.splats import Splats
@@ -221,6 +221,14 @@ def test_select_and_separate_and_delete(splats):
     assert "Fl\u00f6r Splats" in bpy.data.objects
 
 
+def test_a_run_does_not_fill_a_part_anew(splats, tmp_path):
+    """When it brings its result again, the part stays as it is, and the object that it was taken from is filled."""
+    scene.set_provenance(splats, scene.Provenance(run=str(tmp_path.resolve())))
+    bpy.ops.splatfit.select_by_source(object="Cube")
+    bpy.ops.splatfit.separate_selected()
+    assert workflow.results_of(bpy.context.scene, tmp_path) == [splats]
+
+
 def test_a_part_of_several_objects_is_named_after_the_whole(splats):
     """As is a part of splats that do not say what they show."""
     points.select(splats, np.arange(COUNT) < 5)
@@ -280,7 +288,8 @@ def test_undo_brings_everything_back(splats, name):
 
 @pytest.mark.parametrize("name", EDITS)
 def test_edits_need_splats(name):
-    """The buttons are grey with a cube, and without any object."""
+    """The buttons are grey with a cube, and without any object; their tooltips get a full stop from Blender."""
+    assert not getattr(bpy.ops.splatfit, name).get_rna_type().description.endswith(".")
     assert not getattr(bpy.ops.splatfit, name).poll()
     bpy.ops.mesh.primitive_cube_add()
     assert not getattr(bpy.ops.splatfit, name).poll()
@@ -312,6 +321,17 @@ def test_panel_is_there_for_splats_alone(splats):
     assert "40 of 300 selected" in layout.texts() and "object.editmode_toggle" in layout.operators()
     activate(cube())
     assert not panel.poll(bpy.context)
+
+
+def test_marks_can_be_uncovered(splats):
+    """Where ellipsoids stand for splats, Edit Mode has a button that hides them, for the marks lie inside."""
+    points.select(splats, np.arange(COUNT) < 40)
+    bpy.ops.object.mode_set(mode="EDIT")
+    drawn = [a.get("property") for _, a in draw(panels.editing.SPLATFIT_PT_edit).calls]
+    assert ("show_viewport" in drawn) == (ellipsoids.modifier_of(splats) is not None)
+    bpy.ops.object.mode_set(mode="OBJECT")
+    drawn = [a.get("property") for _, a in draw(panels.editing.SPLATFIT_PT_edit).calls]
+    assert "show_viewport" not in drawn
 
 
 def test_panel_offers_objects_where_they_are_known(splats):

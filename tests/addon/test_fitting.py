@@ -11,7 +11,7 @@ import bpy
 import pytest
 
 from addon import following, registration, running, scene, workflow
-from addon.operators import fitting
+from addon.operators import fitting, runs
 from addon.session import Session, State
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
@@ -240,6 +240,16 @@ def test_discard_after_the_end(fit):
     assert len(bpy.context.scene.objects) == 1
     assert bpy.ops.splatfit.discard() == {"FINISHED"}
     assert len(bpy.context.scene.objects) == 0 and not fit.run.root.exists()
+
+
+@pytest.mark.parametrize("operator", [fitting.SPLATFIT_OT_discard, runs.SPLATFIT_OT_forget_run])
+def test_throwing_away_asks_first(operator):
+    """In a window a dialog says what will be gone, in a way that this Blender knows."""
+    asked: list[dict[str, Any]] = []
+    confirm = bpy.types.WindowManager.bl_rna.functions["invoke_confirm"]
+    manager = SimpleNamespace(invoke_confirm=lambda self, event, **words: asked.append(words))
+    operator.invoke(SimpleNamespace(directory="/runs/7"), SimpleNamespace(window_manager=manager), None)
+    assert set(asked[0]) <= set(confirm.parameters.keys()) and "remove" in str(asked[0]).lower()
 
 
 def test_capture_has_nothing_to_discard(fit):

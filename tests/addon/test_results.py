@@ -9,7 +9,8 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import registration, results, scene, workflow
+from addon import following, registration, results, rig_overlay, scene, target_size, workflow
+from addon.session import Session
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.splat_ply import write_splat_ply
 from tests.addon.capture_scenes import camera, cube
@@ -109,7 +110,36 @@ def test_results_are_not_seen_meanwhile(tmp_path: Path) -> None:
     results.keep_earlier(bpy.context.scene, run.root)
     second = workflow.import_run(bpy.context.scene, run).object
     second.hide_render = True
-    with pytest.raises(KeyError), results.hidden_from_renders(bpy.context.scene, run.root):
+    with pytest.raises(KeyError), results.as_fitted(bpy.context.scene, run.root):
         assert first.hide_render and second.hide_render
         raise KeyError
     assert not first.hide_render and second.hide_render
+
+
+def test_hidden_originals_are_still_what_is_measured_and_shown(tmp_path: Path) -> None:
+    """The size and the rig are those of the next fit, which shows them; afterwards they are hidden as before."""
+    run = run_with_result(tmp_path)
+    cube("Plain", size=3)
+    cube("Never", (50, 0, 0)).hide_render = True
+    made = workflow.import_run(bpy.context.scene, run).object
+    bpy.context.scene.splatfit.hide_originals = True
+    results.after_fit(bpy.context.scene, made)
+    bpy.context.view_layer.update()
+    assert target_size.measure(bpy.context.scene).size == pytest.approx((3, 3, 3))
+    bpy.context.scene.splatfit.run_directory = str(run.root)
+    assert bpy.ops.splatfit.show_rig() == {"FINISHED"}
+    framing = rig_overlay.shown(bpy.context.scene).framing
+    assert framing.bounds_max == pytest.approx((1.5, 1.5, 1.5))
+    assert states()["Plain"] == (True, True) and states()[made.name] == (False, False)
+
+
+def test_a_result_that_comes_home_does_as_the_panel_says(tmp_path: Path) -> None:
+    """Through the one way by which results come in: the originals are hidden, and the next press of Fit shows them."""
+    run = run_with_result(tmp_path)
+    cube("Plain")
+    bpy.context.scene.splatfit.hide_originals = True
+    job = following.job_of(Session(run, None), bpy.context.scene)
+    following.bring_home(job)
+    assert states()["Plain"] == (True, True) and states()[job.result_name] == (False, False)
+    results.before_fit(bpy.context.scene, run.root, resume=False)
+    assert states()["Plain"] == (False, False)

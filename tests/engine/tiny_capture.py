@@ -91,17 +91,20 @@ def write_tiny_capture(
     pictures: bool = False,
     with_init: bool = True,
     with_passes: bool = True,
+    point_sampled: bool = False,
 ) -> Capture:
     """Draws splats and writes transforms.json, views/*.exr with depth and normals, init.ply, images/*.png on request.
 
-    Without passes the capture does not say that the files hold any.
+    Without passes the capture does not say that the files hold any. Point-sampled, the held-out views alone go through
+    the pixel filter.
     """
     splats = known_splats() if splats is None else splats
-    how = ImageFormation(formation)
+    how = ImageFormation(formation, point_sampled)
     params = SplatState.from_splats(splats).params
     made = []
     for number, camera in enumerate(cameras or ring_cameras(views)):
-        drawn = draw_view(params, camera, how, with_geometry=True)
+        filtered = point_sampled and number % hold_out == hold_out // 2
+        drawn = draw_view(params, camera, how, with_geometry=True, through_filter=filtered)
         exr = f"views/{number:04d}.exr"
         write_exr(root / exr, drawn, how)
         image = None
@@ -115,7 +118,7 @@ def write_tiny_capture(
     capture = Capture(
         root=root,
         views=mark_held_out(made, hold_out),
-        info=CaptureInfo(passes=("depth", "normal") if with_passes else ()),
+        info=CaptureInfo(passes=("depth", "normal") if with_passes else (), point_sampled=point_sampled),
         init=init,
     )
     write_capture(capture)

@@ -135,6 +135,12 @@ class CaptureSettings:
         "Denoise Tests",
         "Denoise the held-out views though the others are not, so that what a fit is measured against is clean.",
     )
+    point_samples: bool = setting(
+        True,
+        "Point Samples",
+        "Render training views without the pixel filter: Blender filters again when it draws the splats, so they become "
+        "sharper. Held-out views and 8-bit pictures keep the filter.",
+    )
     transparent: bool = setting(
         True, "Transparent World", "Render the world as transparent, so that only objects become splats."
     )

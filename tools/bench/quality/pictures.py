@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from splat_engine.fit.data import CaptureImages
-from splat_engine.fit.drawing import draw
 from splat_engine.fit.exr import read_layers
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.metrics import compare, mean_scores
 from splat_engine.fit.model import SplatState
+from splat_engine.fit.pixel_filter import draw_through_filter
 from splat_engine.formats.capture import read_capture
 from splat_engine.formats.splat_ply import read_splat_ply
 
@@ -56,7 +56,7 @@ def rows_of(capture_dir: Path, splats: Path) -> NDArray[np.uint8]:
     rows = []
     for number in range(0, len(images), max(1, len(images) // SHOWN_VIEWS))[:SHOWN_VIEWS]:
         view = images[number]
-        drawn = draw(params, view.viewmat, view.intrinsics, view.camera, FORMATION, background=backdrop)
+        drawn = draw_through_filter(params, view.viewmat, view.camera, background=backdrop)
         fit = FORMATION.picture(drawn.blended).clamp(0, 1)
         truth = FORMATION.picture(view.color + (1 - view.alpha[..., None]) * backdrop).clamp(0, 1)
         difference = ((fit - truth).abs() * DIFFERENCE_GAIN).clamp(0, 1)
