@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from splat_engine.formats.conventions import SH_DEGREE_MAX, sh_count
+from splat_engine.formats.ply import row_blocks
 from splat_engine.formats.splats import Splats
 
 Float32 = NDArray[np.float32]
@@ -81,9 +82,17 @@ def attributes_of(splats: Splats) -> Attributes:
     quats /= np.linalg.norm(quats, axis=1, keepdims=True)
     base = np.concatenate([splats.sh[:, 0], splats.opacities()[:, None]], axis=1)
     attributes = {POSITION: splats.means, SCALE: np.exp(log_scales), ROTATION: quats, BASE: base}
-    attributes |= {name: splats.sh[:, k + 1] for k, name in enumerate(sh_names(splats.sh_degree))}
+    attributes |= zip(sh_names(splats.sh_degree), _columns_of(splats.sh[:, 1:]), strict=True)
     found: Attributes = {n: np.ascontiguousarray(a, dtype=np.float32) for n, a in attributes.items()}
     return found if splats.object_indices is None else {**found, OBJECT_INDEX: splats.object_indices}
+
+
+def _columns_of(sh: Float32) -> Float32:
+    """Returns [N, K, 3] coefficients as [K, N, 3], a block of rows after the other, so that each is fetched once."""
+    columns = np.empty((sh.shape[1], len(sh), 3), np.float32)
+    for block in row_blocks(len(sh)):
+        columns[:, block] = sh[block].swapaxes(0, 1)
+    return columns
 
 
 def splats_of(attributes: Mapping[str, NDArray[Any]], object_names: Sequence[str] | None = None) -> Splats:

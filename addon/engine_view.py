@@ -30,7 +30,9 @@ from splat_engine.native.rasterize import Rasterization
 
 from . import scene
 from .capture.cameras import camera_of, image_frame, rigid_pose
+from .picture_icon import PictureIcon
 from .session import Session, State
+from .test_view import small_of
 
 IMAGE_NAME = "Splatfit Preview"
 LONGEST_SIDE_PX = 1280
@@ -41,6 +43,11 @@ ENGINE_SHARE = 0.02
 _MARK = "splatfit_preview"
 """Custom property by which the image is found."""
 _ALPHA_FLOOR = 1e-6
+ICON_SIDE_PX = 320
+
+
+icon = PictureIcon()
+"""The picture as the panel shows it."""
 
 
 class Requests:
@@ -235,8 +242,7 @@ def show_file(path: Path) -> Any:
     else:
         image.filepath = str(path)
         image.reload()
-    if image.preview is not None:
-        image.preview.reload()
+    icon.show(small_of(image, ICON_SIDE_PX))
     _show_in_editors(image)
     return image
 

@@ -26,7 +26,7 @@ _UNDO_NAME = "Fit Splats"
 log = logging.getLogger(__name__)
 
 listeners: list[Callable[[Running], None]] = []
-"""Called with each tick of a session that is under way, and once when it is over: a live preview for example."""
+"""Called with each tick of a session that is under way, and once when it is over: the live preview."""
 
 
 def begin(job: Running) -> None:
@@ -112,8 +112,7 @@ def _tick() -> float | None:
 def _go_on(job: Running) -> float | None:
     before = _signature(job)
     is_going_on = job.session.poll()
-    for listener in listeners:
-        listener(job)
+    _tell_listeners(job)
     if _signature(job) != before:
         redraw()
     if is_going_on:
@@ -124,6 +123,19 @@ def _go_on(job: Running) -> float | None:
         bring_home(job)
         redraw()
     return None
+
+
+def _tell_listeners(job: Running) -> None:
+    """Tells them; one that fails is told nothing more, and the fit, which is worth hours, goes on."""
+    for listener in tuple(listeners):
+        try:
+            listener(job)
+        except Exception as error:
+            listeners.remove(listener)
+            log.exception("%r failed", listener)
+            job.session.report.warnings.append(
+                f"The live preview failed and is off until Blender is started again: {type(error).__name__}: {error}."
+            )
 
 
 def _signature(job: Running) -> tuple[object, ...]:

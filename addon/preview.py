@@ -19,7 +19,7 @@ import bpy
 from splat_engine.formats.errors import UserError
 
 from . import following, point_cloud, scene, workflow
-from .engine_view import Requests
+from .engine_view import Requests, icon
 from .first_look import read_first_look
 from .running import Running
 from .session import Session, State
@@ -225,6 +225,7 @@ def tick(job: Running) -> None:
 
 
 def forget() -> None:
-    """Forgets the session that was followed; called when Splatfit is switched off."""
+    """Forgets the session that was followed, and its pictures; called when Splatfit is switched off."""
     global _live, _requests
     _live = _requests = None
+    icon.free()

@@ -69,7 +69,7 @@ class RunFollower:
             return self.ending.error()
         return UserError(
             f"The run {self.run.root} ended without a result.",
-            "Resume it under Unfinished Fits, if it has a checkpoint.",
+            "Resume it under Unfinished, if it has a checkpoint.",
         )
 
     def close(self) -> None:

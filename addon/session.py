@@ -295,7 +295,7 @@ class Session:
             report.psnr_db, report.splats, report.seconds_left = event.psnr, event.splats, event.seconds_left
             self._curve.add((event.step, event.loss, event.psnr))
         elif isinstance(event, events.Warned):
-            report.warnings.append(event.message)
+            report.warnings += [event.message] * (event.message not in report.warnings)
         elif isinstance(event, events.Evaluated) and event.views:
             report.test_psnr_db, report.test_ssim = event.psnr, event.ssim
         elif isinstance(event, events.FileWritten):

@@ -84,11 +84,16 @@ def read_small(path: Path, side_px: int) -> Pixels:
     """Returns a picture, thinned to at most ``side_px``, over a grey ground."""
     image: Any = bpy.data.images.load(str(path))
     try:
-        width, height = image.size
-        pixels = np.empty(width * height * 4, np.float32)
-        image.pixels.foreach_get(pixels)
+        return small_of(image, side_px)
     finally:
         bpy.data.images.remove(image)
+
+
+def small_of(image: Any, side_px: int) -> Pixels:
+    """Returns the picture of an image of Blender's, thinned to at most ``side_px``, over a grey ground."""
+    width, height = image.size
+    pixels = np.empty(width * height * 4, np.float32)
+    image.pixels.foreach_get(pixels)
     stride = max(1, -(-max(width, height) // side_px))
     small = pixels.reshape(height, width, 4)[::stride, ::stride].copy()
     alpha = small[..., 3:]

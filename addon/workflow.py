@@ -141,7 +141,7 @@ def refuse_busy(run: RunDirectory) -> None:
     if holder is not None:
         raise UserError(
             f"The run {run.root} is being written by another Splatfit ({holder}).",
-            "Watch it under Unfinished Fits, wait for its end, or choose another run folder.",
+            "Watch it under Unfinished, wait for its end, or choose another run folder.",
         )
 
 

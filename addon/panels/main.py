@@ -9,7 +9,7 @@ import bpy
 from .. import choices, rig_overlay, running, target_size, test_view
 from ..capture.plan import SURROUNDINGS
 from ..layouts import draw_text, line_characters
-from . import progress
+from . import progress, runs
 from .presets import SPLATFIT_PT_presets
 from .sidebar import Sidebar
 
@@ -47,6 +47,7 @@ class SPLATFIT_PT_main(Sidebar, bpy.types.Panel):
         if running.is_busy() and job is not None:
             progress.draw(layout, job, context.scene, width)
             return
+        runs.draw_unfinished(layout, context)
         sections = ((_draw_target, "Target"), (_draw_cameras, "Cameras"), (_draw_quality, "Quality"))
         for draw_section, label in sections:
             header, body = layout.panel(f"SPLATFIT_{label.lower()}")

@@ -32,11 +32,8 @@ class SPLATFIT_PT_preview(Sidebar, bpy.types.Panel):
         if _is_fitting():
             _draw_live(column, context.scene.splatfit)
         column.operator("splatfit.render_engine_view", icon="IMAGE_DATA")
-        image = engine_view.preview_image()
-        if image is not None:
-            picture = image.preview_ensure()
-            if picture is not None:
-                column.template_icon(icon_value=picture.icon_id, scale=_PICTURE_SCALE)
+        if engine_view.preview_image() is not None:
+            column.template_icon(icon_value=engine_view.icon.icon_id, scale=_PICTURE_SCALE)
             column.operator("splatfit.open_engine_view", icon="WINDOW")
 
 

@@ -34,7 +34,10 @@ def draw(layout: Any, job: running.Running, scene: Any, width: int) -> None:
             column.label(text=f"About {duration(report.seconds_left)} left", icon="TIME")
     elif report.steps:
         _draw_figures(column, report)
-    _draw_buttons(layout, state)
+    if job.is_attached:
+        layout.operator("splatfit.stop", text="Stop Watching", icon="HIDE_ON")
+    else:
+        _draw_buttons(layout, state)
 
 
 def _draw_figures(layout: Any, report: Any) -> None:

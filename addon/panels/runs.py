@@ -1,4 +1,4 @@
-"""The panel for runs that lie beside the file: of an earlier session, of another Blender, or interrupted."""
+"""Runs that lie beside the file, of an earlier session or of another Blender: a panel, and a part of the main one."""
 
 from __future__ import annotations
 
@@ -41,21 +41,14 @@ def runs_beside(context: Any) -> list[EarlierRun]:
     return [run for run in _seen[2] if run.directory != own and run.directory.is_dir()]
 
 
-class SPLATFIT_PT_unfinished_runs(Sidebar, bpy.types.Panel):
-    """Fits that wait to be gone on with, or that another program runs: above all else, for they are what a person comes back for."""
+def draw_unfinished(layout: Any, context: Any) -> None:
+    """Draws, if there are some, the fits that wait to be gone on with, or that another program runs.
 
-    bl_label = "Unfinished Fits"
-    bl_idname = "SPLATFIT_PT_unfinished_runs"
-    bl_order = -1
-
-    @classmethod
-    def poll(cls, context: Any) -> bool:
-        """Only where there is one, and nothing else is going on."""
-        return not running.is_busy() and bool(_runs(context, _UNFINISHED))
-
-    def draw(self, context: Any) -> None:
-        """Draws them."""
-        _draw(self.layout, context, _UNFINISHED)
+    The main panel has them above all else, for they are what a person comes back for.
+    """
+    if _runs(context, _UNFINISHED):
+        layout.label(text="Unfinished", icon="RECOVER_LAST")
+        _draw(layout, context, _UNFINISHED)
 
 
 class SPLATFIT_PT_runs(Sidebar, bpy.types.Panel):
@@ -130,4 +123,4 @@ def words_for(run: EarlierRun, is_here: bool) -> str:
     return f"Finished: {run.splats:,} splats{quality}{', in this scene' if is_here else ''}."
 
 
-CLASSES = (SPLATFIT_PT_unfinished_runs, SPLATFIT_PT_runs)
+CLASSES = (SPLATFIT_PT_runs,)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from splat_engine.fit.checkpoint import load_checkpoint, save_checkpoint
 from splat_engine.fit.commands import CommandSource, Interrupt, ParentGone, Unreadable
@@ -287,7 +288,7 @@ class _FitRun:
             self.write_splats()
         elif isinstance(command, events.Preview):
             self._set_preview_camera(command)
-            self.write_preview()
+            self.write_preview(is_quick=bool(command.frame))
         elif isinstance(command, Unreadable):
             self.warn(command.message)
 
@@ -363,8 +364,13 @@ class _FitRun:
         else:
             self._written("snapshot", self.run.snapshot, since_s)
 
-    def write_preview(self) -> None:
-        """Writes preview.png; failing is a warning."""
+    def write_preview(self, *, is_quick: bool = False) -> None:
+        """Writes preview.png; failing is a warning.
+
+        Args:
+            is_quick: Draw with splats that are widened, and not through the pixel filter: the fit stands still for a
+                fiftieth of the time.
+        """
         since_s = time.monotonic()
         views = (*self.test_images.views, *self.images.views)
         camera = self._preview_camera or views[0].camera
@@ -372,7 +378,7 @@ class _FitRun:
             self.trainer.state.params,
             camera,
             self.formation,
-            through_filter=self.formation.is_linear,
+            through_filter=self.formation.is_linear and not is_quick,
             backend=self.request.place.backend,
         )
         try:
@@ -421,7 +427,7 @@ class _FitRun:
             return splats, {}
         since_s = time.monotonic()
         try:
-            indices = object_indices(splats, self.capture)
+            indices = object_indices(splats, self.capture, torch.get_num_threads())
         except UserError as error:
             self.warn(f"Which object each splat shows is not known: {error}")
             return splats, {}

@@ -8,17 +8,20 @@ counts, as in the passes: that of a glass, not what is seen through it.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from splat_engine.fit.data import DEPTH_NONE
 from splat_engine.formats.cameras import Camera
-from splat_engine.formats.capture import Capture
+from splat_engine.formats.capture import Capture, View
 from splat_engine.formats.exr import read_passes
 from splat_engine.formats.splats import Int32, Splats
 
 Passes = dict[str, NDArray[np.float32]]
+Votes = tuple[NDArray[np.intp], Int32, NDArray[np.float64]]
 
 TOLERANCE_SIGMAS = 2.0
 """A centre may lie so many standard deviations, of its splat's longest axis, off the surface."""
@@ -35,12 +38,13 @@ def has_object_indices(capture: Capture) -> bool:
     return passes and bool(info.object_names) and all(view.exr for view in views)
 
 
-def object_indices(splats: Splats, capture: Capture) -> Int32:
+def object_indices(splats: Splats, capture: Capture, workers: int = 1) -> Int32:
     """Returns [N] int32: i shows entry i - 1 of the capture's ``object_names``, 0 is unknown. N = 0 gives none.
 
     Args:
         splats: In the capture's world.
         capture: One that ``has_object_indices``; its training views are asked.
+        workers: Threads; the result is the same for any number.
 
     Raises:
         UserError: A view is missing or damaged.
@@ -49,10 +53,15 @@ def object_indices(splats: Splats, capture: Capture) -> Int32:
     good = np.flatnonzero(splats.finite() & np.isfinite(tolerances))
     means, tolerances = splats.means[good], tolerances[good]
     ballots = Ballots(len(good), len(capture.info.object_names))
-    for view in capture.of_split("train"):
+
+    def votes(view: View) -> Votes:
         assert view.exr is not None
         passes = read_passes(capture.root / view.exr, ("depth", "object_index"))
-        ballots.add(*view_votes(means, tolerances, view.camera, passes))
+        return view_votes(means, tolerances, view.camera, passes)
+
+    with ThreadPoolExecutor(workers) as pool:
+        for found in pool.map(votes, capture.of_split("train")):
+            ballots.add(*found)
     indices = np.zeros(len(splats), np.int32)
     indices[good] = joined_to_neighbours(ballots.winners(), means, tolerances)
     return indices
@@ -74,7 +83,7 @@ def joined_to_neighbours(
 
 def view_votes(
     means: NDArray[np.float32], tolerances: NDArray[np.float32], camera: Camera, passes: Passes
-) -> tuple[NDArray[np.intp], Int32, NDArray[np.float64]]:
+) -> Votes:
     """Returns what one view says: splats [M], objects [M] from 1, and weights [M] in 0 to 1.
 
     The weight falls from 1 on the surface to 0 at the tolerance.

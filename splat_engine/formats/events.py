@@ -199,7 +199,10 @@ class Stop(Command):
 
 @dataclass(frozen=True)
 class Preview(Command):
-    """Render preview.png from a camera: the keys of a frame in transforms.json."""
+    """Render preview.png from a camera, quickly: the keys of a frame in transforms.json.
+
+    Without any it is rendered from the last camera, or the capture's first, as Blender will show it.
+    """
 
     name: ClassVar[str] = "preview"
     frame: dict[str, Any] = field(default_factory=dict)

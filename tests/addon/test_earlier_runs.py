@@ -14,6 +14,7 @@ from addon import earlier_runs, following, registration, running, workflow
 from addon.earlier_runs import RunState, find_runs, read_run
 from addon.operators import runs as run_operators
 from addon.panels import runs as panel
+from addon.panels.main import SPLATFIT_PT_main
 from addon.run_follower import RunFollower
 from addon.session import Session, State
 from splat_engine.formats import events
@@ -151,32 +152,31 @@ def test_panels_offer_what_can_be_done(beside):
     make_run(beside / "cut", STARTED, progress(40), checkpoint=True)
     alive = make_run(beside / "alive", STARTED, progress(7))
     with Lock(alive.lock, "The run"):
-        unfinished, over = draw(panel.SPLATFIT_PT_unfinished_runs), draw(panel.SPLATFIT_PT_runs)
+        main, over = draw(SPLATFIT_PT_main), draw(panel.SPLATFIT_PT_runs)
         assert panel.SPLATFIT_PT_runs.poll(bpy.context)
-        assert panel.SPLATFIT_PT_unfinished_runs.poll(bpy.context)
-    assert set(unfinished.operators()) == {
-        "splatfit.attach_run",
-        "splatfit.resume_run",
-        "splatfit.forget_run",
-    }
-    assert unfinished.operators().count("splatfit.forget_run") == 1, "what runs cannot be removed"
+    offered = [name for name in main.operators() if name.endswith("_run")]
+    assert sorted(offered) == ["splatfit.attach_run", "splatfit.forget_run", "splatfit.resume_run"]
+    assert main.operators().index("splatfit.resume_run") < main.operators().index("splatfit.fit")
     assert over.operators() == ["splatfit.forget_run", "splatfit.import_run"]
-    text = " ".join((*unfinished.texts(), *over.texts()))
+    text = " ".join((*main.texts(), *over.texts()))
     assert "Interrupted at step 40 of 100." in text and "60 splats, 31.5 dB" in text
     assert bpy.ops.splatfit.import_run(directory=str(beside / "done")) == {"FINISHED"}
     assert "splatfit.import_run" not in draw(panel.SPLATFIT_PT_runs).operators()
 
 
-def test_panels_are_away_where_there_is_nothing(beside):
-    """No run, no panel; the one that is under way here is in the main panel."""
-    both = (panel.SPLATFIT_PT_unfinished_runs, panel.SPLATFIT_PT_runs)
-    assert not any(item.poll(bpy.context) for item in both)
+def test_nothing_is_drawn_where_there_is_nothing(beside):
+    """No run, no panel; the one that is under way here is in the main panel as what it is."""
+
+    def drawn() -> tuple[bool, bool]:
+        return "Unfinished" in draw(SPLATFIT_PT_main).texts(), panel.SPLATFIT_PT_runs.poll(bpy.context)
+
+    assert drawn() == (False, False)
     run = make_run(beside / "run", STARTED, checkpoint=True)
     panel._seen = (-10.0, (), [])
-    assert [item.poll(bpy.context) for item in both] == [True, False]
+    assert drawn() == (True, False)
     session = Session(run, None, iter([(1, 2)]))
     following.begin(following.job_of(session, bpy.context.scene))
-    assert not any(item.poll(bpy.context) for item in both)
+    assert drawn() == (False, False)
 
 
 def test_time_in_few_words():
@@ -285,6 +285,7 @@ def test_stop_of_a_watched_run_leaves_it_alone(beside):
         session = Session(run, lambda: RunFollower(run))
         following.begin(following.job_of(session, bpy.context.scene, is_attached=True))
         following._tick()
+        assert draw(SPLATFIT_PT_main).operators() == ["splatfit.stop"]
         assert not bpy.ops.splatfit.pause.poll() and not bpy.ops.splatfit.discard.poll()
         assert bpy.ops.splatfit.stop() == {"FINISHED"}
         assert session.state is State.CANCELLED

@@ -221,10 +221,12 @@ def test_panel_shows_what_there_is(fit):
     layout = draw(panel)
     shown = {a.get("property") for _, a in layout.calls}
     assert {"live_preview", "follow_view"} <= shown and layout.operators() == ["splatfit.render_engine_view"]
+    before = engine_view.icon.pictures
     bpy.ops.splatfit.render_engine_view()
     fit.session.poll()
     preview.tick(fit)
     assert "splatfit.open_engine_view" in draw(panel).operators()
+    assert engine_view.icon.pictures == before + 1
     running.forget()
     assert not panel.poll(bpy.context)
     bpy.context.view_layer.objects.active = scene.add_splats(cloud(), bpy.context.scene).object

@@ -16,9 +16,10 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import background, earlier_runs, engine_process, workflow
+from addon import background, earlier_runs, engine_process, registration, workflow
 from addon.earlier_runs import RunState
 from addon.engine_process import EngineProcess
+from addon.run_follower import RunFollower
 from addon.session import Session, State
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
@@ -127,6 +128,23 @@ def test_killed_in_the_middle(views, tmp_path, engines):
     assert workflow.import_run(bpy.context.scene, run).count > 0
 
 
+def test_resume_button_brings_the_splats(views, tmp_path, engines):
+    """After a kill the button goes on to the end of the fit as it was meant, and the splats stand in the scene."""
+    run = RunDirectory.create(tmp_path / FOLDER / "run")
+    session = fit(views, run, engines, checkpoint_interval=10, steps=300)
+    until(session, lambda: session.report.step > 20)
+    kill(session, engines)
+    registration.register()
+    try:
+        assert bpy.ops.splatfit.resume_run(directory=str(run.root)) == {"FINISHED"}
+        (made,) = workflow.results_of(bpy.context.scene, run.root)
+        assert len(made.data.points) > 0
+    finally:
+        registration.unregister()
+    found = earlier_runs.read_run(run.root)
+    assert found is not None and (found.state, found.step) == (RunState.FINISHED, 300)
+
+
 def test_killed_while_it_writes(views, tmp_path, engines):
     """A checkpoint that was being written does not cost the one before; what is left of it is removed with the run."""
     run = RunDirectory.create(tmp_path / FOLDER / "run")
@@ -158,6 +176,22 @@ def test_two_blenders_on_one_run(views, tmp_path, engines):
     step = first.report.step
     until(first, lambda: first.report.step > step)
     first.discard()
+
+
+def test_watched_from_another_blender(views, tmp_path, engines):
+    """A second Blender sees the figures of the first one's fit, and gets the result when that one stops it."""
+    run = RunDirectory.create(tmp_path / "run")
+    first = fit(views, run, engines)
+    until(first, lambda: first.report.step > 0)
+    second = Session(run, lambda: RunFollower(run))
+    second.start()
+    until(second, lambda: second.report.step > first.report.step, wait_s=5)
+    first.stop()
+    to_the_end(first)
+    to_the_end(second)
+    assert first.state is second.state is State.FINISHED, second.error
+    assert second.report.test_psnr_db == first.report.test_psnr_db
+    assert workflow.import_run(bpy.context.scene, second.run).count > 0
 
 
 @pytest.fixture

@@ -187,6 +187,21 @@ def test_end_of_blender_ends_the_session(tmp_path):
     assert (tmp_path / "run" / "checkpoint.pt").read_bytes() == b"saved"
 
 
+def test_failing_listener_does_not_end_the_fit(run):
+    """A bug in the preview is told as a warning and costs no fit."""
+    calls: list[object] = []
+
+    def listener(job: running.Running) -> None:
+        calls.append(job)
+        raise ZeroDivisionError("no pixels")
+
+    following.listeners.append(listener)
+    job = started(run, [*FITTED, []])
+    to_the_end()
+    assert job.session.state is State.FINISHED and len(calls) == 1 and listener not in following.listeners
+    assert any("no pixels" in warning for warning in job.session.report.warnings)
+
+
 def test_failure_of_ours_ends_the_session(run, monkeypatch):
     """A bug in the import leaves no session running, and no timer."""
     shown: list[BaseException] = []

@@ -226,3 +226,13 @@ def test_stop_gives_the_result_as_it_stands(run):
         pass
     assert session.state is State.FINISHED and run.splats.is_file()
     assert session.report.test_psnr_db == 30.5
+
+
+def test_what_is_said_again_stands_once(run):
+    """A full disk, of which every snapshot warns, is one line for the panel."""
+    warned = events.Warned(message="The disk is full.")
+    session = Session(run, lambda: ScriptedEngine([[warned], [warned, events.Warned(message="odd")], []]))
+    session.start()
+    for _ in range(3):
+        session.poll()
+    assert session.report.warnings == ["The disk is full.", "odd"]

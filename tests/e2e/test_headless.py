@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import bpy
 import numpy as np
 import pytest
 
@@ -53,7 +52,6 @@ bpy.ops.wm.save_as_mainfile(filepath=sys.argv[-1])
 
 INSPECT = """
 import json, sys
-import bpy
 import numpy as np
 bpy.ops.wm.open_mainfile(filepath=sys.argv[-2])
 splats = next(o for o in bpy.data.objects if o.type == "POINTCLOUD")
@@ -194,24 +192,31 @@ def test_steered_from_outside(start):
     assert session.report.test_psnr_db is not None and session.report.metrics["splats"] > 0
 
 
-def test_engine_and_blender_draw_the_same(start, loop):
-    """A snapshot drawn by Blender's copy of the kernels is the picture that the engine draws of the same splats."""
-    process = start()
-    session = Session(process.run, lambda: process)
-    session.start()
-    until(session, lambda: session.report.step > 0)
-    assert session.pause()
-    until(session, lambda: session.state is State.PAUSED)
-    camera = read_capture(loop.capture).views[0].camera
-    assert session.snapshot() and session.preview(camera.to_frame())
-    until(session, lambda: session.report.snapshots and session.report.previews)
-    splats = read_splat_ply(process.run.snapshot)[0]
-    here = np.rint(255 * engine_view.draw_splats(splats, camera, is_classic=False))
-    picture = bpy.data.images.load(str(process.run.preview))
-    there = np.array(picture.pixels[:]).reshape(here.shape)[::-1] * 255
-    bpy.data.images.remove(picture)
-    seen = here[..., 3] > 0
-    assert seen.mean() > 0.2 and np.abs(here - there)[seen].max() <= 1.01
+DRAW = """
+import sys
+import numpy as np
+from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.model import SplatState
+from splat_engine.fit.pictures import draw_view, rgba8
+from splat_engine.formats.capture import read_capture
+from splat_engine.formats.splat_ply import read_splat_ply
+params = SplatState.from_splats(read_splat_ply(sys.argv[1])[0]).params
+camera, formation = read_capture(sys.argv[2]).views[0].camera, ImageFormation(sys.argv[3])
+np.save(sys.argv[4], rgba8(draw_view(params, camera, formation), formation))
+"""
+
+
+@pytest.mark.parametrize("formation", ["blender", "classic"])
+def test_engine_and_blender_draw_the_same(loop, tmp_path, formation):
+    """What Blender's copy of the kernels draws of splats is the engine's picture of them, in both formations."""
+    words = ["-c", DRAW, loop.run / "splats.ply", loop.capture, formation, tmp_path / "there.npy"]
+    command = [str(word) for word in (engine_process.find_python(), *words)]
+    subprocess.run(command, env=engine_process.engine_environment(), check=True, timeout=600)
+    there = np.load(tmp_path / "there.npy").astype(float)
+    splats, camera = read_splat_ply(loop.run / "splats.ply")[0], read_capture(loop.capture).views[0].camera
+    here = np.rint(255 * engine_view.draw_splats(splats, camera, is_classic=formation == "classic"))
+    seen = there[..., 3] > 0
+    assert seen.mean() > 0.2 and np.abs(here - there)[seen].max() <= 1
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -112,6 +112,13 @@ def test_splats_that_are_not_finite_are_unknown(tmp_path: Path) -> None:
     assert before[:3].any() and not after[:3].any() and (after[3:] == before[3:]).all()
 
 
+def test_threads_change_nothing(tmp_path: Path) -> None:
+    """The votes are added up in the order of the views."""
+    capture, (splats, _) = write_spheres(tmp_path), sphere_splats()
+    alone = object_indices(splats, capture)
+    assert alone.any() and (object_indices(splats, capture, workers=3) == alone).all()
+
+
 def test_held_out_views_have_no_say(tmp_path: Path) -> None:
     """They never steer anything; a damaged one is not even read."""
     capture = write_spheres(tmp_path)
@@ -195,7 +202,7 @@ def test_a_fit_tells_the_objects(tmp_path: Path) -> None:
 def test_a_pass_that_cannot_be_read_costs_no_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is written without objects, and a warning says why."""
 
-    def broken(splats: Splats, capture: Capture) -> None:
+    def broken(*arguments: object) -> None:
         raise UserError("3.exr is damaged.", "")
 
     monkeypatch.setattr("splat_engine.fit.loop.object_indices", broken)

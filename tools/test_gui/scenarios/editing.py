@@ -13,6 +13,8 @@ def scenario(window):
     """Goes through the panel as after a fit whose originals are hidden; counts after each step and after each undo."""
     splats_of = import_module("splat_engine.formats.splats").Splats
     scene = import_module(f"{MODULE}.scene")
+    for name in ("Camera", "Light"):  # they would stand in the picture
+        bpy.data.objects.remove(bpy.data.objects[name])
     bpy.ops.mesh.primitive_uv_sphere_add(radius=2)
     object = scene.add_splats(ball(splats_of), bpy.context.scene, name="Fit").object
     bpy.data.objects["Sphere"].hide_set(True)
@@ -41,6 +43,9 @@ def scenario(window):
     yield from undo(window)
     assert count() == COUNT, count()
 
+    yield from window.click("splatfit.select_by_source(")
+    yield from window.picture("choose-an-object")
+    yield from window.key("ESC")
     bpy.ops.splatfit.select_by_source("EXEC_DEFAULT", True, object="Sphere")
     yield from window.key("TAB")
     yield from window.wait_until(lambda: bpy.context.mode == "EDIT_POINTCLOUD", "Edit Mode")

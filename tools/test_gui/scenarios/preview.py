@@ -38,7 +38,7 @@ def _choose_settings(window):
     chosen = bpy.context.scene.splatfit
     chosen.capture.rig, chosen.capture.views, chosen.capture.resolution = "dome", 16, 96
     chosen.capture.samples, chosen.capture.points = 8, 4000
-    chosen.fit.steps, chosen.start.start_splats, chosen.fit.threads = 30000, 5000, 1
+    chosen.fit.steps, chosen.start.start_splats, chosen.fit.threads = 100000, 5000, 1
 
 
 def _splats():
@@ -51,13 +51,21 @@ def _hide_others():
             item.hide_set(True)
 
 
+def _picture(window, name):
+    """Takes a picture with the splats drawn; between pictures they are not, for a processor draws them slowly."""
+    shading, splats = window.area.spaces.active.shading, _splats()
+    shading.type, splats.display_type = "MATERIAL", "TEXTURED"
+    yield from window.picture(name)
+    shading.type, splats.display_type = "WIREFRAME", "BOUNDS"
+
+
 def scenario(window):
     """Fits, looks at the first splats and at later ones, and has the engine draw the view, running and at rest."""
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     _build_scene()
     _choose_settings(window)
     window.look_from((2.6, -4.6, 2.2), (0, 0, 0))
-    window.area.spaces.active.shading.type = "MATERIAL"
+    window.area.spaces.active.shading.type = "WIREFRAME"
     running, preview = import_module(f"{MODULE}.running"), import_module(f"{MODULE}.preview")
     state = import_module(f"{MODULE}.session").State
     yield from window.open_tab()
@@ -72,20 +80,27 @@ def scenario(window):
     assert job.session.error is None, str(job.session.error)
     print(f"first look {time.monotonic() - since_s:.2f} s after the capture", flush=True)
     _hide_others()
-    yield from window.picture("first-look")
+    _splats().display_type = "BOUNDS"
+    yield from _picture(window, "first-look")
     live = preview.current()
     yield from window.wait_until(lambda: live.shown_step >= 0, "the engine's first splats", 6000)
     print(f"engine's splats {time.monotonic() - since_s:.2f} s after the capture", flush=True)
-    yield from window.picture("first-splats")
+    yield from _picture(window, "first-splats")
     yield from window.wait_until(lambda: live.shown_step >= 300, "later splats", 6000)
     print(f"update {1e3 * live.cost_s:.1f} ms, step {live.shown_step}", flush=True)
-    yield from window.picture("later-splats")
+    yield from _picture(window, "later-splats")
 
     yield from window.click("splatfit.render_engine_view(")
     yield from window.wait_until(
         lambda: any(image.get("splatfit_preview") for image in bpy.data.images), "the engine's picture"
     )
     yield from window.picture("engine-view")
+    pictures = job.session.report.previews
+    bpy.context.scene.splatfit.follow_view = True
+    yield from window.wait_until(
+        lambda: job.session.report.previews > pictures, "a picture of the followed view"
+    )
+    bpy.context.scene.splatfit.follow_view = False
     yield from window.click("splatfit.open_engine_view(")
     yield from window.settle(20)
     assert len(bpy.context.window_manager.windows) == 2, "no window has opened"
@@ -96,4 +111,4 @@ def scenario(window):
     yield from window.settle(20)
     assert len([item for item in bpy.data.objects if item.type == "POINTCLOUD"]) == 1, "splats pile up"
     bpy.context.view_layer.objects.active = _splats()
-    yield from window.picture("result")
+    yield from _picture(window, "result")
