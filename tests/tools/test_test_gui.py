@@ -92,10 +92,26 @@ def test_how_a_scenario_ended(tmp_path):
 
 
 def test_blender_never_stays(tmp_path):
-    """A limit of time, a profile of its own, a software renderer."""
-    words = command.chroot_command(tmp_path, 60)
-    assert words[:2] == ["chroot", str(tmp_path)] and "60" in words and "timeout" in words
+    """A limit of time, a profile of its own, a software renderer; mounts that end with the test."""
+    place = command.Place(tmp_path / "sid", tmp_path / "scenario")
+    words = command.chroot_command(place, 60)
+    assert words[:4] == ["unshare", "--mount", "--propagation", "private"]
+    assert words[words.index("chroot") + 1] == str(place.chroot) and "60" in words and "timeout" in words
     assert "LIBGL_ALWAYS_SOFTWARE=1" in words and any("BLENDER_USER_RESOURCES" in word for word in words)
+    assert (place.chroot / "host").is_dir()
+    assert (place.chroot / place.inside.relative_to("/")).is_dir(), (
+        "one folder is at the same path on both sides"
+    )
+
+
+def test_the_engine_runs_outside_of_the_chroot(tmp_path):
+    """What Blender starts as the engine's Python is the machine's own, with this checkout's modules."""
+    script = tmp_path / "engine-python"
+    command.write_engine(script, tmp_path / "a b" / "python", tmp_path / "checkout")
+    assert script.stat().st_mode & 0o111
+    last = script.read_text().splitlines()[-1]
+    assert last.startswith("exec chroot /host ") and f'"{tmp_path}/a b/python" "$@"' in last
+    assert f"PYTHONPATH={tmp_path}/checkout" in last
 
 
 def test_an_unknown_scenario_is_a_wrong_command_line():
