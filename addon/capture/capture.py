@@ -239,7 +239,7 @@ class _Job:
             view_transform=f"{view.view_transform}{look}",
             samples=self.settings.samples or sampling,
             denoised=self.settings.denoise,
-            point_sampled=self.settings.point_samples and self.settings.render and not self.settings.pictures,
+            box_filtered=self.settings.box_filter and self.settings.render and not self.settings.pictures,
             engine="EEVEE" if scene.render.engine in EEVEE_NAMES else scene.render.engine,
             bounds_min=tuple(framing.bounds_min.tolist()) if framing else None,
             bounds_max=tuple(framing.bounds_max.tolist()) if framing else None,
@@ -281,8 +281,8 @@ class _Job:
     def _denoise(self, view: View) -> bool:
         return self.settings.denoise or (view.split == "test" and self.settings.test_denoise)
 
-    def _is_point_sampled(self, view: View) -> bool:
-        return self.info.point_sampled and view.split == "train"
+    def _is_box_filtered(self, view: View) -> bool:
+        return self.info.box_filtered and view.split == "train"
 
     def _seed(self, number: int) -> int:
         return (self.settings.seed * 1_000_003 + number * 7919) % (2**31 - 1)
@@ -294,7 +294,7 @@ class _Job:
             bpy.app.version_string,
             view.camera.to_frame(),
             (view.camera.near, view.camera.far, view.frame, self._samples(view), self._seed(number)),
-            self._is_point_sampled(view),
+            self._is_box_filtered(view),
             # The view's own samples stand above.
             asdict(replace(self.stage.options, samples=0, denoise=self._denoise(view))),
         )
@@ -336,7 +336,7 @@ class _Job:
             samples=self._samples(view),
             seed=self._seed(number),
             denoise=self._denoise(view),
-            point_samples=self._is_point_sampled(view),
+            box_filter=self._is_box_filtered(view),
         )
         if view.image:
             (self.root / view.image).unlink(missing_ok=True)

@@ -33,10 +33,10 @@ EEVEE_NAMES = ("BLENDER_EEVEE", "BLENDER_EEVEE_NEXT")
 _PASS_SWITCHES = ("use_pass_", "pass_", "denoising_store_")
 MAX_PASS_INDEX = 32767
 _TEMPORARY_NAME = "Splatfit Capture"
-_POINT_WIDTH_PX = 0.01
-"""The least that Cycles takes."""
 _FILTER_WIDTH_PX = 1.5
 """Blender's default in both engines; what it means has ``conventions.PIXEL_FILTER_VARIANCE_PX2``."""
+_EEVEE_BOX_PX = 1.042
+"""EEVEE has no box: its window of this half width has the variance of one, 1/12 px^2."""
 _LOW_DISK_BYTES = 1 << 20
 
 
@@ -188,7 +188,7 @@ class Stage:
         samples: int | None = None,
         seed: int = 0,
         denoise: bool | None = None,
-        point_samples: bool = False,
+        box_filter: bool = False,
     ) -> None:
         """Renders a view at the present frame into a multilayer EXR, whole or not at all.
 
@@ -198,7 +198,7 @@ class Stage:
             samples: Render samples; None for the stage's, 0 for the scene's own.
             seed: Seed of Cycles' noise.
             denoise: Whether Cycles denoises; None for the stage's choice.
-            point_samples: Without a pixel filter: all rays go through the middle of the pixel.
+            box_filter: A pixel is the mean over it; else it is filtered as Blender does by default.
 
         Raises:
             UserError: Blender cannot render, or the file cannot be written.
@@ -208,7 +208,7 @@ class Stage:
         apply_camera(camera, self.camera, render)
         self._set_samples(self.options.samples if samples is None else samples, seed)
         self._set_denoising(self.options.denoise if denoise is None else denoise)
-        self._set_filter(point_samples)
+        self._set_filter(box_filter)
         part = path.with_name(f".{path.name}.part")
         render.filepath = str(part).replace("{", "{{").replace("}", "}}")  # Blender fills in braces
         self._set_file_format()
@@ -222,15 +222,14 @@ class Stage:
         finally:
             part.unlink(missing_ok=True)
 
-    def _set_filter(self, point_samples: bool) -> None:
-        """Held-out views have Blender's default filter, whatever the scene has: with it the splats will be drawn."""
+    def _set_filter(self, box_filter: bool) -> None:
+        """The scene's own filter does not count: splats are drawn by what these two let through."""
         scene: Any = self.scene
         if engine_of(scene) == "CYCLES":
-            # A box would be a pixel wide, whatever its width.
-            scene.cycles.pixel_filter_type = "BLACKMAN_HARRIS"
-            scene.cycles.filter_width = _POINT_WIDTH_PX if point_samples else _FILTER_WIDTH_PX
+            scene.cycles.pixel_filter_type = "BOX" if box_filter else "BLACKMAN_HARRIS"
+            scene.cycles.filter_width = _FILTER_WIDTH_PX  # a box is a pixel wide, whatever this says
         elif engine_of(scene) in EEVEE_NAMES:
-            scene.render.filter_size = _POINT_WIDTH_PX if point_samples else _FILTER_WIDTH_PX
+            scene.render.filter_size = _EEVEE_BOX_PX if box_filter else _FILTER_WIDTH_PX
 
     def _set_denoising(self, denoise: bool) -> None:
         if engine_of(self.scene) != "CYCLES":

@@ -1,7 +1,7 @@
 """Image formation: in which values splats are blended, and how a picture is compared.
 
-``blender``: linear light is blended, and the composite is encoded with the sRGB curve. Views that went through the pixel
-filter of Cycles are drawn with splats that are wider by it; point-sampled ones are drawn as they are. ``classic``: encoded colours are blended, with 0.3 px dilation; the composite is the picture.
+``blender``: linear light is blended, and the composite is encoded with the sRGB curve. Splats are drawn wider by the pixel
+filter that the views went through: a box of one pixel, or the wider one that Blender's pictures have. ``classic``: encoded colours are blended, with 0.3 px dilation; the composite is the picture.
 Either way the compared picture is encoded, unbounded above. (In training the loss encodes by itself:
 splat_engine.ops.photometric_loss.)
 """
@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from splat_engine.formats.capture import CaptureInfo
-from splat_engine.formats.conventions import CLASSIC_DILATION_PX2, PIXEL_FILTER_VARIANCE_PX2, Formation
+from splat_engine.formats.conventions import (
+    BOX_FILTER_VARIANCE_PX2,
+    CLASSIC_DILATION_PX2,
+    PIXEL_FILTER_VARIANCE_PX2,
+    Formation,
+)
 
 _LINEAR_KNEE, _ENCODED_KNEE, _LINEAR_SLOPE = 0.0031308, 0.04045, 12.92
 
@@ -49,16 +54,17 @@ class ImageFormation:
 
     Attributes:
         name: ``"blender"`` or ``"classic"``.
-        is_point_sampled: The training views were rendered without a pixel filter, so ``blender`` draws them without one.
+        filter_px2: Variance along each axis of the pixel filter that the views went through; ``blender`` widens splats
+            by it.
     """
 
     name: Formation
-    is_point_sampled: bool = False
+    filter_px2: float = PIXEL_FILTER_VARIANCE_PX2
 
     @classmethod
     def of(cls, name: Formation, info: CaptureInfo) -> ImageFormation:
         """Returns the formation in which a capture's training views are drawn."""
-        return cls(name, info.point_sampled)
+        return cls(name, BOX_FILTER_VARIANCE_PX2 if info.box_filtered else PIXEL_FILTER_VARIANCE_PX2)
 
     @property
     def is_linear(self) -> bool:
@@ -68,14 +74,12 @@ class ImageFormation:
     @property
     def dilation_px2(self) -> float:
         """Variance added on the screen, px^2."""
-        if not self.is_linear:
-            return CLASSIC_DILATION_PX2
-        return 0.0 if self.is_point_sampled else PIXEL_FILTER_VARIANCE_PX2
+        return self.filter_px2 if self.is_linear else CLASSIC_DILATION_PX2
 
     @property
     def filters_held_out(self) -> bool:
-        """Whether held-out views went through a filter that training views did not."""
-        return self.is_linear and self.is_point_sampled
+        """Whether held-out views went through another filter than training views: the one of Blender's pictures."""
+        return self.is_linear and self.filter_px2 != PIXEL_FILTER_VARIANCE_PX2
 
     @property
     def antialiased(self) -> bool:

@@ -1,8 +1,8 @@
 """A view through the pixel filter of Cycles, as Blender shows it: blended at several points a pixel, and filtered after.
 
 Widening each splat by the filter's variance is a shortcut: it filters before blending, and where several splats share a
-pixel the light behind them leaks through. A fit to point-sampled views needs no filter at all; what it is worth is
-measured, and shown, through the real one.
+pixel the light behind them leaks through. The narrower the filter, the less; so training views have a narrow one, and
+what a fit is worth is measured, and shown, through the real one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def draw_through_filter(
     Returns:
         The view, without gradients, depth or normals.
     """
-    plain = ImageFormation("blender", is_point_sampled=True)
+    plain = ImageFormation("blender", filter_px2=0.0)
     weights = window().to(viewmat.device)
     total = torch.zeros(4, 1, camera.height, camera.width, device=viewmat.device)
     for row in range(POINTS):

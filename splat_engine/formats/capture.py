@@ -73,8 +73,8 @@ class CaptureInfo:
         passes: Which of PASSES the EXR files hold.
         samples: Render samples a training view; 0 where nobody knows.
         denoised: Whether a denoiser has smoothed the views.
-        point_sampled: Whether training views show what lies behind the middle of each pixel; held-out views went through
-            Cycles' pixel filter all the same, for that is what a person will see.
+        box_filtered: Whether a pixel of a training view is the mean over the pixel; held-out views went through Blender's
+            wider filter all the same, for that is what a person will see.
         engine: Render engine, such as "CYCLES".
         object_names: Names behind the object index pass; index i + 1 is entry i.
         bounds_min, bounds_max: [3] box around the target, scene units.
@@ -87,7 +87,7 @@ class CaptureInfo:
     passes: tuple[str, ...] = ()
     samples: int = 0
     denoised: bool = False
-    point_sampled: bool = False
+    box_filtered: bool = False
     engine: str = ""
     object_names: tuple[str, ...] = ()
     bounds_min: tuple[float, ...] | None = None
@@ -149,7 +149,7 @@ def write_capture(capture: Capture, *, name: str = TRANSFORMS_NAME) -> Path:
             "passes": list(info.passes),
             "samples": info.samples,
             "denoised": info.denoised,
-            "point_sampled": info.point_sampled,
+            "box_filtered": info.box_filtered,
             "engine": info.engine,
             "object_names": list(info.object_names),
             "bounds_min": info.bounds_min and list(info.bounds_min),
@@ -258,7 +258,7 @@ def _info_of(ours: dict[str, Any], file: Path) -> CaptureInfo:
         raise FormatError(f"{where}, has the color_space {values['color_space']!r}.", "It is linear or srgb.")
     values["unit_scale_m"] = _typed(ours, "unit_scale_m", float, defaults.unit_scale_m, where)
     values["samples"] = _typed(ours, "samples", int, defaults.samples, where)
-    for name in ("denoised", "point_sampled"):
+    for name in ("denoised", "box_filtered"):
         values[name] = _typed(ours, name, bool, getattr(defaults, name), where)
     for name, kind in (("passes", str), ("object_names", str), ("bounds_min", float), ("bounds_max", float)):
         values[name] = _tuple(ours, name, kind, getattr(defaults, name), where)

@@ -388,8 +388,8 @@ def png_pixels(path: Path) -> np.ndarray:
 def test_pictures_are_added_without_rendering(tmp_path: Path) -> None:
     """Asking for pictures afterwards makes them from the views that are there, if those are filtered."""
     cube()
-    assert capture(tmp_path, point_samples=False) == 4
-    assert capture(tmp_path, point_samples=False, pictures=True) == 0
+    assert capture(tmp_path, box_filter=False) == 4
+    assert capture(tmp_path, box_filter=False, pictures=True) == 0
     assert len(list((tmp_path / "images").glob("*.png"))) == 4
     assert all(view.image for view in read_capture(tmp_path).views)
 
@@ -432,26 +432,39 @@ def test_warnings_are_told(tmp_path: Path) -> None:
         assert [note for note in made.notes if piece in note], piece
 
 
-def test_training_views_are_point_samples(tmp_path: Path) -> None:
-    """Training views have no soft edges, held-out views have Blender's own; the capture says so, and the scene is as before."""
+def test_training_views_have_a_narrow_filter(tmp_path: Path) -> None:
+    """A training view's edges are a pixel wide, a held-out view's wider; the capture says so, and the scene is as before."""
     cube()
     scene: Any = bpy.context.scene
     scene.cycles.pixel_filter_type, scene.cycles.filter_width = "GAUSSIAN", 2.0
-    options = {"views": 4, "hold_out": 2, "samples": 32, "denoise": False}
-    made = capture_scene(bpy.context, settings(**options, point_samples=True), tmp_path / "points")
-    assert made.info.point_sampled and read_capture(tmp_path / "points").info.point_sampled
-    soft = {"train": 0, "test": 0}
-    for view in made.views:
-        alpha = read_passes(tmp_path / "points" / str(view.exr), ("color",))["color"][..., 3]
-        assert (alpha == 1).any()
-        soft[view.split] += int(((alpha > 0.05) & (alpha < 0.95)).sum())
-    assert soft["train"] == 0 < soft["test"]
+    options = {"rig": "active", "samples": 256, "denoise": False}
+    eye = camera()
+    eye.data.type, eye.data.ortho_scale, eye.data.shift_x = "ORTHO", 6.0, 0.4 / 96
+    scene.camera = eye
+    soft = {}
+    for hold_out in (0, 1):
+        root = tmp_path / f"held out {hold_out}"
+        made = capture_scene(bpy.context, settings(**options, hold_out=0, box_filter=not hold_out), root)
+        assert made.info.box_filtered == read_capture(root).info.box_filtered == (not hold_out)
+        alpha = read_passes(root / str(made.views[0].exr), ("color",))["color"][..., 3]
+        row = alpha[len(alpha) // 2]
+        assert row.max() == 1 and row.min() == 0
+        soft[hold_out] = int(((row > 0.004) & (row < 0.996)).sum())
+    assert soft[0] <= 2 < soft[1], "one pixel at either edge, with the wider filter its neighbours too"
     assert (scene.cycles.pixel_filter_type, scene.cycles.filter_width) == ("GAUSSIAN", 2.0)
 
     made = capture_scene(
-        bpy.context, settings(**options, point_samples=True, pictures=True), tmp_path / "pictures"
+        bpy.context, settings(views=4, hold_out=2, samples=4, box_filter=True), tmp_path / "split"
     )
-    assert not made.info.point_sampled, "other trainers draw no point samples"
+    train, test = (
+        read_passes(tmp_path / "split" / str(made.of_split(split)[0].exr), ("color",))["color"][..., 3]
+        for split in ("train", "test")
+    )
+    assert ((test > 0.01) & (test < 0.99)).sum() > 1.3 * ((train > 0.01) & (train < 0.99)).sum()
+    made = capture_scene(
+        bpy.context, settings(views=2, pictures=True, box_filter=True), tmp_path / "pictures"
+    )
+    assert not made.info.box_filtered, "other trainers expect Blender's own filter"
 
 
 def test_a_blender_without_a_denoiser_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

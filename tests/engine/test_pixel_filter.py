@@ -1,4 +1,4 @@
-"""splat_engine.fit.pixel_filter: a view as Cycles filters it, and fits to views that were not filtered."""
+"""splat_engine.fit.pixel_filter: a view as Cycles filters it, and fits to views of a narrower one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_view_is_filtered_after_it_is_blended() -> None:
     params, camera = SplatState.from_splats(known_splats()).params, ring_cameras(3)[1]
     viewmat, intrinsics = camera_tensors(camera)
     drawn = draw_through_filter(params, viewmat, camera, background=BLACK)
-    point = ImageFormation("blender", is_point_sampled=True)
+    point = ImageFormation("blender", filter_px2=0.0)
     fine = replace(
         camera,
         width=camera.width * FINE,
@@ -102,20 +102,20 @@ def test_no_splats_leave_the_background() -> None:
 
 
 def test_the_capture_says_how_its_views_are_drawn() -> None:
-    """Point-sampled views are drawn with no filter in the look of Blender; the look of web viewers keeps its own."""
-    plain, point = CaptureInfo(), CaptureInfo(point_sampled=True)
+    """Views through a box are drawn with splats that are wider by one; the look of web viewers keeps its own."""
+    plain, box = CaptureInfo(), CaptureInfo(box_filtered=True)
     assert ImageFormation.of("blender", plain).dilation_px2 == PIXEL_FILTER_VARIANCE_PX2
-    assert ImageFormation.of("blender", point).dilation_px2 == 0
-    assert ImageFormation.of("classic", point).dilation_px2 == 0.3
-    assert ImageFormation.of("blender", point).filters_held_out
-    assert not ImageFormation.of("classic", point).filters_held_out
+    assert ImageFormation.of("blender", box).dilation_px2 == pytest.approx(1 / 12)
+    assert ImageFormation.of("classic", box).dilation_px2 == 0.3
+    assert ImageFormation.of("blender", box).filters_held_out
+    assert not ImageFormation.of("classic", box).filters_held_out
     assert not ImageFormation.of("blender", plain).filters_held_out
 
 
-def test_a_fit_to_point_samples_is_measured_through_the_filter(tmp_path: Path) -> None:
+def test_a_fit_to_views_of_a_box_is_measured_through_the_filter(tmp_path: Path) -> None:
     """The figures are those of filtered pictures against the filtered held-out views, and the splats come out right."""
-    capture = write_tiny_capture(tmp_path / "capture", point_sampled=True)
-    assert read_capture(capture.root).info.point_sampled
+    capture = write_tiny_capture(tmp_path / "capture", box_filtered=True)
+    assert read_capture(capture.root).info.box_filtered
     events: list[Event] = []
     settings = RunSettings(fit=FitSettings(steps=60, strategy="none"))
     request = FitRequest(capture.root, tmp_path / "run", settings)
@@ -128,14 +128,14 @@ def test_a_fit_to_point_samples_is_measured_through_the_filter(tmp_path: Path) -
         mean_scores(list(score_views(params, images, formation, through_filter=filtered)))["engine.psnr"]
         for filtered in (True, False)
     )
-    assert finished.metrics["engine.psnr"] == pytest.approx(through, abs=0.05)
-    assert through > plain + 0.5
+    assert finished.metrics["engine.psnr"] == pytest.approx(through, abs=0.02)
+    assert abs(through - plain) > 0.1
 
 
 @pytest.mark.parametrize("formation", ["blender", "classic"])
 def test_the_truth_scores_best_through_the_filter(formation: str, tmp_path: Path) -> None:
-    """The splats that a point-sampled capture was drawn from have no error in held-out views, in Blender's look."""
-    capture = write_tiny_capture(tmp_path, point_sampled=True)
+    """The splats that a capture was drawn from have no error in held-out views, in Blender's look."""
+    capture = write_tiny_capture(tmp_path, box_filtered=True)
     params = SplatState.from_splats(known_splats()).params
     how = ImageFormation.of(formation, capture.info)  # type: ignore[arg-type]
     images = CaptureImages(capture, "test", how)

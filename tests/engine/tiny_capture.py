@@ -91,19 +91,19 @@ def write_tiny_capture(
     pictures: bool = False,
     with_init: bool = True,
     with_passes: bool = True,
-    point_sampled: bool = False,
+    box_filtered: bool = False,
 ) -> Capture:
     """Draws splats and writes transforms.json, views/*.exr with depth and normals, init.ply, images/*.png on request.
 
-    Without passes the capture does not say that the files hold any. Point-sampled, the held-out views alone go through
-    the pixel filter.
+    Without passes the capture does not say that the files hold any. Box-filtered, the held-out views alone go through
+    Blender's pixel filter.
     """
     splats = known_splats() if splats is None else splats
-    how = ImageFormation(formation, point_sampled)
+    how = ImageFormation.of(formation, CaptureInfo(box_filtered=box_filtered))
     params = SplatState.from_splats(splats).params
     made = []
     for number, camera in enumerate(cameras or ring_cameras(views)):
-        filtered = point_sampled and number % hold_out == hold_out // 2
+        filtered = box_filtered and number % hold_out == hold_out // 2
         drawn = draw_view(params, camera, how, with_geometry=True, through_filter=filtered)
         exr = f"views/{number:04d}.exr"
         write_exr(root / exr, drawn, how)
@@ -118,7 +118,7 @@ def write_tiny_capture(
     capture = Capture(
         root=root,
         views=mark_held_out(made, hold_out),
-        info=CaptureInfo(passes=("depth", "normal") if with_passes else (), point_sampled=point_sampled),
+        info=CaptureInfo(passes=("depth", "normal") if with_passes else (), box_filtered=box_filtered),
         init=init,
     )
     write_capture(capture)

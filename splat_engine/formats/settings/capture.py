@@ -135,11 +135,11 @@ class CaptureSettings:
         "Denoise Tests",
         "Denoise the held-out views though the others are not, so that what a fit is measured against is clean.",
     )
-    point_samples: bool = setting(
+    box_filter: bool = setting(
         True,
-        "Point Samples",
-        "Render training views without the pixel filter: Blender filters again when it draws the splats, so they become "
-        "sharper. Held-out views and 8-bit pictures keep the filter.",
+        "Narrow Filter",
+        "Render training views with a pixel filter narrower than Blender's, which filters again when it draws the splats: "
+        "they become sharper. Held-out views, and all where 8-bit pictures are written, keep Blender's.",
     )
     transparent: bool = setting(
         True, "Transparent World", "Render the world as transparent, so that only objects become splats."
