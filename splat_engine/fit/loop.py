@@ -288,7 +288,7 @@ class _FitRun:
             self.write_splats()
         elif isinstance(command, events.Preview):
             self._set_preview_camera(command)
-            self.write_preview(is_quick=bool(command.frame))
+            self.write_preview()
         elif isinstance(command, Unreadable):
             self.warn(command.message)
 
@@ -364,23 +364,16 @@ class _FitRun:
         else:
             self._written("snapshot", self.run.snapshot, since_s)
 
-    def write_preview(self, *, is_quick: bool = False) -> None:
+    def write_preview(self) -> None:
         """Writes preview.png; failing is a warning.
 
-        Args:
-            is_quick: Draw with splats that are widened, and not through the pixel filter: the fit stands still for a
-                fiftieth of the time.
+        The splats are widened by Blender's pixel filter: drawing through it would take nine times as long, and the fit waits.
         """
         since_s = time.monotonic()
         views = (*self.test_images.views, *self.images.views)
         camera = self._preview_camera or views[0].camera
-        drawn = draw_view(
-            self.trainer.state.params,
-            camera,
-            self.formation,
-            through_filter=self.formation.is_linear and not is_quick,
-            backend=self.request.place.backend,
-        )
+        shown = ImageFormation(self.formation.name)
+        drawn = draw_view(self.trainer.state.params, camera, shown, backend=self.request.place.backend)
         try:
             write_png(self.run.preview, rgba8(drawn, self.formation))
         except UserError as error:

@@ -14,7 +14,6 @@ from functools import cache
 
 import torch
 from torch import Tensor
-from torch.nn.functional import conv2d
 
 from splat_engine.fit.drawing import Drawn, draw
 from splat_engine.fit.formation import ImageFormation
@@ -67,18 +66,26 @@ def draw_through_filter(
         The view, without gradients, depth or normals.
     """
     plain = ImageFormation("blender", filter_px2=0.0)
-    weights = window().to(viewmat.device)
-    total = torch.zeros(4, 1, camera.height, camera.width, device=viewmat.device)
+    weights = window().tolist()
+    color = torch.zeros(camera.height, camera.width, 3, device=viewmat.device)
+    alpha = torch.zeros(camera.height, camera.width, device=viewmat.device)
     for row in range(POINTS):
         for column in range(POINTS):
             moved = _moved(camera, column, row)
             intrinsics = torch.tensor(moved.intrinsics, dtype=torch.float32, device=viewmat.device)
             drawn = draw(params, viewmat, intrinsics, moved, plain, background=background, backend=backend)
-            values = torch.cat((drawn.blended, drawn.alpha[..., None]), dim=-1).permute(2, 0, 1)[:, None]
-            kernel = weights[row][:, None] * weights[column]
-            total += conv2d(values, kernel[None, None])
-    both = total[:, 0].permute(1, 2, 0)
-    return Drawn(both[..., :3].contiguous(), both[..., 3].contiguous(), None, None)
+            _add_filtered(color, drawn.blended, weights[row], weights[column])
+            _add_filtered(alpha, drawn.alpha, weights[row], weights[column])
+    return Drawn(color, alpha, None, None)
+
+
+def _add_filtered(total: Tensor, values: Tensor, down: list[float], across: list[float]) -> None:
+    """Adds to [H, W, ...] the weighted sums of each 3 x 3 neighbours among [H + 2, W + 2, ...] values."""
+    height, width = total.shape[:2]
+    rows = sum(weight * values[:, shift : shift + width] for shift, weight in enumerate(across))
+    assert isinstance(rows, Tensor)
+    for shift, weight in enumerate(down):
+        total.add_(rows[shift : shift + height], alpha=weight)
 
 
 def _moved(camera: Camera, column: int, row: int) -> Camera:

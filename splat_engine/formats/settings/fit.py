@@ -86,9 +86,9 @@ class FitSettings:
         500, "Snapshot Interval", "Steps between two snapshots; 0: none.", unit="steps", minimum=0
     )
     checkpoint_interval: int = setting(
-        0,
+        1000,
         "Checkpoint Interval",
-        "Steps between two checkpoints; 0: only on save, stop and at the end.",
+        "Steps between two checkpoints: what a crash can lose. 0: only on save, stop and at the end.",
         unit="steps",
         minimum=0,
     )
