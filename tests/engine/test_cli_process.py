@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -93,11 +92,8 @@ def test_pause_preview_save_resume_stop(capture: Path, tmp_path: Path, engines: 
     camera = ring_cameras(3)[2].scaled(0.5)
     engine.send(Preview(camera.to_frame()))
     written = [engine.until("file", kind="preview")]
-    quick = np.array(Image.open(run / "preview.png"), int)
     engine.send(Save())
     written += [engine.until("file", kind=kind) for kind in ("checkpoint", "snapshot", "preview")]
-    differs = np.abs(quick - np.array(Image.open(run / "preview.png"))).max()
-    assert differs > 0, "what is asked for is drawn quickly, and not through the pixel filter"
     assert {event["step"] for event in written} == {paused["step"]}
     assert Image.open(run / "preview.png").size == (camera.width, camera.height)
     assert load_checkpoint(run / "checkpoint.pt")["trainer"]["step"] == paused["step"]

@@ -43,7 +43,7 @@ def _choose_settings(window):
     chosen = bpy.context.scene.splatfit
     chosen.capture.rig, chosen.capture.views, chosen.capture.resolution = "dome", 24, 128
     chosen.capture.samples = 8
-    chosen.fit.steps, chosen.start.start_splats, chosen.fit.threads = 30000, 12000, 1
+    chosen.fit.steps, chosen.start.start_splats, chosen.fit.threads = 500_000, 12_000, 1
 
 
 def _first_splats():
