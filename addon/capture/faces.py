@@ -11,7 +11,7 @@ from splat_engine.formats.cameras import Camera
 from splat_engine.formats.conventions import Float
 from splat_engine.formats.errors import UserError
 
-from .rigs import Framing, look_at
+from .rigs import Framing, look_at, square_camera
 
 LENS_MM = 50.0
 _SENSOR_MM = 36.0
@@ -93,14 +93,10 @@ def face_cameras(
     reach = np.linalg.norm(centers - framing.sphere.center, axis=1) + framing.sphere.radius
     digits = len(str(len(centers)))
     return [
-        Camera(
-            width=size_px,
-            height=size_px,
-            fx=focal_px,
-            fy=focal_px,
-            cx=size_px / 2,
-            cy=size_px / 2,
-            world_from_camera=look_at(centers[number], centers[number] + forward[number]),
+        square_camera(
+            size_px,
+            focal_px,
+            look_at(centers[number], centers[number] + forward[number]),
             near=framing.sphere.radius * 1e-3,
             far=float(reach[number]) + 1000 * framing.sphere.radius,
             name=f"face {number + 1:0{digits}d}",

@@ -12,7 +12,7 @@ from splat_engine.formats.cameras import Camera
 from splat_engine.formats.conventions import Float
 from splat_engine.formats.errors import UserError
 
-from .rigs import Framing, look_at, rig_directions
+from .rigs import Framing, look_at, rig_directions, square_camera
 
 LENS_MM = 24.0
 """Wide: a room is seen from within its walls. Picture of 74 degrees."""
@@ -70,14 +70,10 @@ def inside_cameras(
         directions = rig_directions("sphere", len(share), seed=seed * len(places) + number + 1)
         for at, direction in zip(share, directions, strict=True):
             cameras.append(
-                Camera(
-                    width=size_px,
-                    height=size_px,
-                    fx=focal_px,
-                    fy=focal_px,
-                    cx=size_px / 2,
-                    cy=size_px / 2,
-                    world_from_camera=look_at(places[number], places[number] + direction),
+                square_camera(
+                    size_px,
+                    focal_px,
+                    look_at(places[number], places[number] + direction),
                     near=framing.sphere.radius * 1e-3,
                     far=framing.sphere.radius * 1000,
                     name=f"inside {at + 1:0{digits}d}",

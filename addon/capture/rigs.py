@@ -283,20 +283,42 @@ def rig_cameras(
     directions = rig_directions(rig, count, seed=seed, elevation_deg=elevation_deg, lowest_z=lowest_z)
     digits = len(str(count))
     return [
-        Camera(
-            width=size_px,
-            height=size_px,
-            fx=focal_px,
-            fy=focal_px,
-            cx=size_px / 2,
-            cy=size_px / 2,
-            world_from_camera=look_at(sphere.center + distance * direction, sphere.center),
+        square_camera(
+            size_px,
+            focal_px,
+            look_at(sphere.center + distance * direction, sphere.center),
             near=distance * 0.01,
             far=distance + 1000 * sphere.radius,
             name=f"{rig} {number + 1:0{digits}d}",
         )
         for number, direction in enumerate(directions)
     ]
+
+
+def square_camera(
+    size_px: int, focal_px: float, world_from_camera: Float, *, near: float, far: float, name: str
+) -> Camera:
+    """Returns a camera of a rig: a square picture with the principal point in its middle.
+
+    Args:
+        size_px: Width and height.
+        focal_px: Focal length.
+        world_from_camera: [4, 4], OpenCV axes.
+        near, far: Clip distances, scene units.
+        name: What the view is called.
+    """
+    return Camera(
+        width=size_px,
+        height=size_px,
+        fx=focal_px,
+        fy=focal_px,
+        cx=size_px / 2,
+        cy=size_px / 2,
+        world_from_camera=world_from_camera,
+        near=near,
+        far=far,
+        name=name,
+    )
 
 
 def spread_held_out(directions: Float, every: int) -> NDArray[np.intp]:
