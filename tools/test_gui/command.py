@@ -124,7 +124,8 @@ def run_scenario(
     out.mkdir(parents=True)
     (inside / "pictures").mkdir(parents=True)
     shutil.copyfile(archive, inside / archive.name)
-    shutil.copyfile(HERE / "window.py", inside / "window.py")
+    for module in ("window.py", "monkey.py"):
+        shutil.copyfile(HERE / module, inside / module)
     shutil.copyfile(HERE / "scenarios" / f"{name}.py", inside / "scenario.py")
     shutil.copyfile(ROOT / "tests" / "addon" / "fake_uv.py", inside / "fake_uv.py")
     write_engine(inside / "engine-python", ROOT / ".venv" / "engine" / "bin" / "python", ROOT)

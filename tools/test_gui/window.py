@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import subprocess
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -212,6 +213,7 @@ def end(failure: str) -> None:
 def main() -> None:
     """Follows the scenario with a timer, so that Blender handles its events in between."""
     bpy.context.preferences.view.show_splash = False  # before there is a window
+    sys.path.insert(0, str(HERE))  # scenarios share modules
     task = json.loads((HERE / "task.json").read_text(encoding="utf-8"))
     window = Window(task["engine_python"])
     steps = scenario_steps(window, task["archive"])
