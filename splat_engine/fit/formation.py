@@ -1,7 +1,7 @@
 """Image formation: in which values splats are blended, and how a picture is compared.
 
-``blender``: linear light is blended, and the composite is encoded with the sRGB curve. Splats are drawn wider by the pixel
-filter that the views went through: a box of one pixel, or the wider one that Blender's pictures have. ``classic``: encoded colours are blended, with 0.3 px dilation; the composite is the picture.
+``blender``: linear light is blended, and the composite is encoded with the sRGB curve. Splats are drawn wider
+for the pixel filter that the views went through: a box of one pixel, or the wider one that Blender's pictures have. ``classic``: encoded colours are blended, with 0.3 px dilation; the composite is the picture.
 Either way the compared picture is encoded, unbounded above. (In training the loss encodes by itself:
 splat_engine.ops.photometric_loss.)
 """
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from splat_engine.formats.capture import CaptureInfo
 from splat_engine.formats.conventions import (
-    BOX_FILTER_VARIANCE_PX2,
+    BOX_WIDENING_PX2,
     CLASSIC_DILATION_PX2,
     PIXEL_FILTER_VARIANCE_PX2,
     Formation,
@@ -54,8 +54,8 @@ class ImageFormation:
 
     Attributes:
         name: ``"blender"`` or ``"classic"``.
-        filter_px2: Variance along each axis of the pixel filter that the views went through; ``blender`` widens splats
-            by it.
+        filter_px2: Variance along each axis by which ``blender`` widens splats, for the pixel filter that the views went
+            through.
     """
 
     name: Formation
@@ -64,7 +64,7 @@ class ImageFormation:
     @classmethod
     def of(cls, name: Formation, info: CaptureInfo) -> ImageFormation:
         """Returns the formation in which a capture's training views are drawn."""
-        return cls(name, BOX_FILTER_VARIANCE_PX2 if info.box_filtered else PIXEL_FILTER_VARIANCE_PX2)
+        return cls(name, BOX_WIDENING_PX2 if info.box_filtered else PIXEL_FILTER_VARIANCE_PX2)
 
     @property
     def is_linear(self) -> bool:
