@@ -52,6 +52,7 @@ bpy.ops.wm.save_as_mainfile(filepath=sys.argv[-1])
 
 INSPECT = """
 import json, sys
+import bpy
 import numpy as np
 bpy.ops.wm.open_mainfile(filepath=sys.argv[-2])
 splats = next(o for o in bpy.data.objects if o.type == "POINTCLOUD")
