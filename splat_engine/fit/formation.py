@@ -18,7 +18,7 @@ from torch import Tensor
 
 from splat_engine.formats.capture import CaptureInfo
 from splat_engine.formats.conventions import (
-    BOX_WIDENING_PX2,
+    BOX_FILTER_VARIANCE_PX2,
     CLASSIC_DILATION_PX2,
     PIXEL_FILTER_VARIANCE_PX2,
     Formation,
@@ -64,7 +64,7 @@ class ImageFormation:
     @classmethod
     def of(cls, name: Formation, info: CaptureInfo) -> ImageFormation:
         """Returns the formation in which a capture's training views are drawn."""
-        return cls(name, BOX_WIDENING_PX2 if info.box_filtered else PIXEL_FILTER_VARIANCE_PX2)
+        return cls(name, BOX_FILTER_VARIANCE_PX2 if info.box_filtered else PIXEL_FILTER_VARIANCE_PX2)
 
     @property
     def is_linear(self) -> bool:

@@ -39,10 +39,8 @@ PIXEL_FILTER_VARIANCE_PX2 = 0.1727
 Cycles takes as the window's half: it ends 1.5 px from the pixel's centre. With a0 .. a3 of the window and half width h its
 variance is h^2 (1/3 - 2 (a1 - a2/4 + a3/9) / (a0 pi^2)) = 0.0767 h^2."""
 
-BOX_WIDENING_PX2 = 0.03
-"""Variance by which the ``blender`` formation widens splats where a pixel is the mean over it. The mean's own variance, 1/12,
-would fit such views best; but the wider splats are drawn, the more a fit relies on the one order in which the engine
-blends them, and Cycles has another for each ray. Measured (docs/formation.md)."""
+BOX_FILTER_VARIANCE_PX2 = 1.0 / 12.0
+"""Variance along each axis of the mean over a pixel."""
 
 SH_C0 = 0.5 / math.sqrt(math.pi)
 """Y_0^0: the constant basis function of the real spherical harmonics."""

@@ -19,7 +19,7 @@ from splat_engine.fit.model import SplatState
 from splat_engine.fit.pixel_filter import draw_through_filter, window
 from splat_engine.fit.views import camera_tensors
 from splat_engine.formats.capture import CaptureInfo, read_capture
-from splat_engine.formats.conventions import BOX_WIDENING_PX2, PIXEL_FILTER_VARIANCE_PX2
+from splat_engine.formats.conventions import BOX_FILTER_VARIANCE_PX2, PIXEL_FILTER_VARIANCE_PX2
 from splat_engine.formats.events import Event
 from splat_engine.formats.settings import FitSettings, RunSettings
 from splat_engine.formats.splat_ply import read_splat_ply
@@ -105,7 +105,9 @@ def test_the_capture_says_how_its_views_are_drawn() -> None:
     """Views through a box are drawn with splats that are wider for one; the look of web viewers keeps its own."""
     plain, box = CaptureInfo(), CaptureInfo(box_filtered=True)
     assert ImageFormation.of("blender", plain).dilation_px2 == PIXEL_FILTER_VARIANCE_PX2
-    assert ImageFormation.of("blender", box).dilation_px2 == BOX_WIDENING_PX2 < PIXEL_FILTER_VARIANCE_PX2
+    assert (
+        ImageFormation.of("blender", box).dilation_px2 == BOX_FILTER_VARIANCE_PX2 < PIXEL_FILTER_VARIANCE_PX2
+    )
     assert ImageFormation.of("classic", box).dilation_px2 == 0.3
     assert ImageFormation.of("blender", box).filters_held_out
     assert not ImageFormation.of("classic", box).filters_held_out
