@@ -55,15 +55,17 @@ def scene_of(job: Running) -> Any:
     return next((item for item in bpy.data.scenes if item.session_uid == job.scene_uid), None)
 
 
-def job_of(session: Any, scene: Any, **facts: Any) -> Running:
+def job_of(session: Any, scene: Any, *, goes_on: bool = False, **facts: Any) -> Running:
     """Returns a session with what there is to know of its scene.
 
     Args:
         session: The session, not yet started.
         scene: The scene that gets the result.
+        goes_on: It resumes a run: splats that the run has left in the scene are this session's own.
         facts: More attributes of ``Running``.
     """
-    earlier = frozenset(item.session_uid for item in workflow.results_of(scene, session.run.root))
+    left = () if goes_on else workflow.results_of(scene, session.run.root)
+    earlier = frozenset(item.session_uid for item in left)
     return Running(session, scene.name, scene.session_uid, earlier=earlier, **facts)
 
 

@@ -40,6 +40,10 @@ class Starts:
         """Returns the session to run; raises UserError."""
         raise NotImplementedError
 
+    def goes_on(self) -> bool:
+        """Tells whether an interrupted run is resumed."""
+        return False
+
     def renders_here(self, context: Any) -> bool:
         """Tells whether this Blender renders views."""
         return False
@@ -105,7 +109,11 @@ class Starts:
         session = self.make_session(context)
         following.begin(
             following.job_of(
-                session, context.scene, brings_splats=self.brings_splats, is_attached=self.is_attached
+                session,
+                context.scene,
+                goes_on=self.goes_on(),
+                brings_splats=self.brings_splats,
+                is_attached=self.is_attached,
             )
         )
 
@@ -174,6 +182,10 @@ class SPLATFIT_OT_fit(Starts, bpy.types.Operator):
     resume: bpy.props.BoolProperty(  # type: ignore[valid-type]
         name="Resume", description="Go on from the run's checkpoint", default=False
     )
+
+    def goes_on(self) -> bool:
+        """Tells whether it was asked to."""
+        return bool(self.resume)
 
     def make_session(self, context: Any) -> Session:
         """Returns a session that captures and fits."""

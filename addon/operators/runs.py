@@ -62,6 +62,10 @@ class SPLATFIT_OT_resume_run(Starts, bpy.types.Operator):
 
     directory: _directory()  # type: ignore[valid-type]
 
+    def goes_on(self) -> bool:
+        """It does."""
+        return True
+
     def make_session(self, context: Any) -> Session:
         """Returns a session without a capture; the views are those that the run names."""
         found = _run_of(self.directory)

@@ -233,6 +233,22 @@ def test_discard_keeps_what_an_earlier_fit_left(fit):
     assert scene.is_splat_object(kept) and kept.name in bpy.context.scene.objects
 
 
+def test_discard_after_a_resume_takes_what_the_run_had_left(fit):
+    """A preview that stood there when the run was interrupted is the resumed fit's own."""
+    running.forget()
+    workflow.import_run(bpy.context.scene, fit.run)
+    following.begin(following.job_of(Session(fit.run, Engine), bpy.context.scene, goes_on=True))
+    bpy.ops.splatfit.discard()
+    assert len(bpy.context.scene.objects) == 0
+
+
+@pytest.mark.parametrize("operator", [fitting.SPLATFIT_OT_fit, runs.SPLATFIT_OT_resume_run])
+def test_a_resume_says_that_it_goes_on(operator):
+    """Both ways to resume tell so; a fresh fit does not."""
+    assert operator.goes_on(SimpleNamespace(resume=True))
+    assert not fitting.SPLATFIT_OT_fit.goes_on(SimpleNamespace(resume=False))
+
+
 def test_discard_after_the_end(fit):
     """A result that is not liked goes the same way."""
     fit.job.session.state = State.FINISHED
