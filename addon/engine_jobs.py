@@ -11,7 +11,7 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from . import engine_process, preferences
+from . import engine_process, preferences, screens
 from .engine_setup import jobs, plan
 from .engine_setup.place import EnginePlace, Status, carried_wheel, status
 
@@ -156,13 +156,5 @@ def _follow() -> float | None:
     is_over = _job.is_over
     if is_over:
         look_again()
-    _redraw()
+    screens.redraw("VIEW_3D", "PREFERENCES")
     return None if is_over else _TIMER_S
-
-
-def _redraw() -> None:
-    manager: Any = bpy.context.window_manager
-    for window in manager.windows:
-        for area in window.screen.areas:
-            if area.type in ("VIEW_3D", "PREFERENCES"):
-                area.tag_redraw()

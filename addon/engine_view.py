@@ -28,7 +28,7 @@ from splat_engine.formats.splats import Splats
 from splat_engine.native.project import project, sh_colors
 from splat_engine.native.rasterize import Rasterization
 
-from . import scene
+from . import scene, screens
 from .capture.cameras import camera_of, image_frame, rigid_pose
 from .picture_icon import PictureIcon
 from .session import Session, State
@@ -262,10 +262,7 @@ def show_pixels(pixels: NDArray[np.float32]) -> Any:
 
 
 def _show_in_editors(image: Any) -> None:
-    manager: Any = bpy.context.window_manager
-    for window in manager.windows:
-        for area in window.screen.areas:
-            if area.type == "IMAGE_EDITOR":
-                if area.spaces.active.image is None:
-                    area.spaces.active.image = image
-                area.tag_redraw()
+    for area in screens.areas("IMAGE_EDITOR"):
+        if area.spaces.active.image is None:
+            area.spaces.active.image = image
+        area.tag_redraw()

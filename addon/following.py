@@ -15,7 +15,7 @@ from bpy.app.handlers import persistent
 
 from splat_engine.formats.errors import UserError
 
-from . import results, running, workflow
+from . import results, running, screens, workflow
 from .running import Running
 from .session import State
 
@@ -152,13 +152,10 @@ def is_rendering() -> bool:
 
 def redraw() -> None:
     """Lets the sidebars be drawn anew; the viewports themselves are left alone, for a scene may be slow to draw."""
-    manager: Any = bpy.context.window_manager
-    for window in manager.windows:
-        for area in window.screen.areas:
-            if area.type == "VIEW_3D":
-                for region in area.regions:
-                    if region.type == "UI":
-                        region.tag_redraw()
+    for area in screens.areas("VIEW_3D"):
+        for region in area.regions:
+            if region.type == "UI":
+                region.tag_redraw()
 
 
 def _show_failure(error: BaseException) -> None:

@@ -14,15 +14,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import bpy
-
 from splat_engine.formats.errors import UserError
 
 from . import following, point_cloud, scene, workflow
 from .engine_view import Requests, icon
 from .first_look import read_first_look
 from .running import Running
-from .session import Session, State
+from .session import Session
 from .snapshots import Reading, Snapshot, read_snapshot
 
 LEAST_INTERVAL_S = 2.0
@@ -70,7 +68,7 @@ class LivePreview:
         if target is None:
             self._reading = None
         elif self._reading is not None:
-            if self._reading.is_over and not _is_rendering():
+            if self._reading.is_over and not following.is_rendering():
                 self._take(target)
         elif self.session.report.snapshots != self._seen:
             self._read()
@@ -81,7 +79,7 @@ class LivePreview:
 
     def _target(self) -> Any:
         """Returns the scene where splats are to be shown now; None if they are not."""
-        if self.session.state not in (State.FITTING, State.PAUSED):
+        if not self.session.state.has_engine:
             return None
         target = following.scene_of(self._job)
         return target if target is not None and target.splatfit.live_preview else None
@@ -191,11 +189,6 @@ def _most() -> int | None:
     return None if point_cloud.has_native_splats() else ELLIPSOIDS_MAX
 
 
-def _is_rendering() -> bool:
-    """Blender's renderer reads the scene from another thread: nothing is changed under it."""
-    return bool(bpy.app.is_job_running("RENDER"))
-
-
 _live: LivePreview | None = None
 _requests: Requests | None = None
 
@@ -220,7 +213,7 @@ def tick(job: Running) -> None:
         _live = LivePreview(job)
     _live.tick()
     target = following.scene_of(job)
-    if target is not None and job.session.state in (State.FITTING, State.PAUSED):
+    if target is not None and job.session.state.has_engine:
         requests_of(job).tick(follows=target.splatfit.follow_view)
 
 

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import bpy
-
 from . import compare, workflow
+from .capture.capture import scene_of
 
 HIDDEN_KEY = "splatfit_hidden"
 """On an original that was hidden for a result: what was hidden before, of ``_EYE`` and ``_RENDER``."""
@@ -32,7 +31,7 @@ def hide_originals(scene: Any, kept: Any) -> tuple[str, ...]:
     Returns:
         Notes: which objects cannot be hidden.
     """
-    view_layer = view_layer_of(scene)
+    _, view_layer = scene_of(scene)
     if scene.splatfit.compared != compare.OFF:
         compare.show(scene, view_layer, compare.OFF)
     before = {item: _hidden(item, view_layer) for item in scene.objects}
@@ -46,7 +45,7 @@ def hide_originals(scene: Any, kept: Any) -> tuple[str, ...]:
 
 def show_originals(scene: Any) -> None:
     """Takes back what ``hide_originals`` did, exactly; what a person has shown meanwhile stays shown."""
-    view_layer = view_layer_of(scene)
+    _, view_layer = scene_of(scene)
     for item in scene.objects:
         hidden = item.get(HIDDEN_KEY)
         if not isinstance(hidden, int):
@@ -67,12 +66,6 @@ def show_hidden(scene: Any) -> None:
 def _hidden(item: Any, view_layer: Any) -> int:
     eye = item.name in view_layer.objects and item.hide_get(view_layer=view_layer)
     return _EYE * bool(eye) + _RENDER * bool(item.hide_render)
-
-
-def view_layer_of(scene: Any) -> Any:
-    """Returns the view layer whose eyes a person sees: the window's, else the scene's first."""
-    active: Any = bpy.context.view_layer
-    return active if active is not None and bpy.context.scene == scene else scene.view_layers[0]
 
 
 def before_fit(scene: Any, run: Path, *, resume: bool) -> None:

@@ -37,6 +37,11 @@ class State(enum.Enum):
     CANCELLED = "cancelled"
 
     @property
+    def has_engine(self) -> bool:
+        """Tells whether the engine is at work or stands still, and can be told something."""
+        return self in (State.FITTING, State.PAUSED)
+
+    @property
     def is_over(self) -> bool:
         """Tells whether nothing more will happen."""
         return self in (State.FINISHED, State.FAILED, State.CANCELLED)
@@ -183,7 +188,7 @@ class Session:
         try:
             if self.state is State.CAPTURING:
                 self._poll_capture(wait_s)
-            elif self.state in (State.FITTING, State.PAUSED):
+            elif self.state.has_engine:
                 self._poll_engine(wait_s)
         except UserError as error:
             self.fail(error)
@@ -203,19 +208,19 @@ class Session:
 
     def save(self) -> bool:
         """Asks for a snapshot and a checkpoint now; False if nothing is being fitted."""
-        return self.state in (State.FITTING, State.PAUSED) and self._send(events.Save())
+        return self.state.has_engine and self._send(events.Save())
 
     def snapshot(self) -> bool:
         """Asks for the splats as they are now; False if nothing is being fitted."""
-        return self.state in (State.FITTING, State.PAUSED) and self._send(events.Snapshot())
+        return self.state.has_engine and self._send(events.Snapshot())
 
     def preview(self, frame: dict[str, Any]) -> bool:
         """Asks for a picture of a camera (the keys of a frame in transforms.json); False if nothing is being fitted."""
-        return self.state in (State.FITTING, State.PAUSED) and self._send(events.Preview(frame))
+        return self.state.has_engine and self._send(events.Preview(frame))
 
     def stop(self) -> bool:
         """Asks for the result as it stands now. While capturing there is none: the session is cancelled."""
-        if self.state in (State.FITTING, State.PAUSED):
+        if self.state.has_engine:
             return self._send(events.Stop())
         if self.state is State.CAPTURING:
             self.cancel()

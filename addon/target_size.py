@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from splat_engine.formats.errors import UserError
 
+from . import screens
 from .capture.bounds import INVISIBLE
 from .capture.rigs import frame_target
 from .results import is_original
@@ -174,10 +175,7 @@ def _find() -> float | None:
         if scene is not None:
             measure(scene, chosen_target(scene.splatfit))
     _waiting.clear()
-    for window in context.window_manager.windows:
-        for area in window.screen.areas:
-            if area.type == "VIEW_3D":
-                area.tag_redraw()
+    screens.redraw("VIEW_3D")
     return None
 
 

@@ -209,7 +209,7 @@ class SPLATFIT_OT_pause(bpy.types.Operator):
     def poll(cls, context: Any) -> bool:
         """Only a fit can be paused."""
         job = running.current()
-        fits = job is not None and job.session.state in (State.FITTING, State.PAUSED)
+        fits = job is not None and job.session.state.has_engine
         return fits and job is not None and not job.is_attached
 
     def execute(self, context: Any) -> Any:

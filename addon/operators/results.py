@@ -8,7 +8,6 @@ from typing import Any
 import bpy
 
 from .. import compare, results, running
-from ..session import State
 
 
 class SPLATFIT_OT_compare(bpy.types.Operator):
@@ -75,7 +74,7 @@ class SPLATFIT_OT_save(bpy.types.Operator):
     def poll(cls, context: Any) -> bool:
         """Only a fit can be saved."""
         job = running.current()
-        return job is not None and job.session.state in (State.FITTING, State.PAUSED)
+        return job is not None and job.session.state.has_engine
 
     def execute(self, context: Any) -> Any:
         """Asks the engine."""

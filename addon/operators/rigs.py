@@ -14,7 +14,7 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import properties, results, rig_overlay, running, test_view
+from .. import properties, results, rig_overlay, running, screens, test_view
 from ..capture.capture import capture_steps, plan_capture
 from .fitting import run_folder
 from .words import in_words
@@ -44,14 +44,14 @@ class SPLATFIT_OT_show_rig(bpy.types.Operator):
         before = rig_overlay.shown(context.scene)
         if before is not None and not before.is_outdated:
             rig_overlay.hide()
-            redraw(context)
+            screens.redraw("VIEW_3D", "IMAGE_EDITOR")
             return {"FINISHED"}
         settings = properties.capture_settings(context.scene)
         with _as_fitted(context):
             on_show = rig_overlay.show(context.scene, plan_capture(context, settings), settings)
         for note in on_show.notes:
             self.report({"WARNING"}, note)
-        redraw(context)
+        screens.redraw("VIEW_3D", "IMAGE_EDITOR")
         return {"FINISHED"}
 
 
@@ -78,7 +78,7 @@ class SPLATFIT_OT_test_view(bpy.types.Operator):
             picture = next(iter(sorted(root.glob("images/*.png"))))
             test_view.keep(context.scene, picture, seconds, total)
         self.report({"INFO"}, test_view.in_words(context.scene))
-        redraw(context)
+        screens.redraw("VIEW_3D", "IMAGE_EDITOR")
         return {"FINISHED"}
 
 
@@ -103,14 +103,6 @@ def _time_one_view(steps: Any, root: Path) -> tuple[int, float]:
             break
         since_s = time.monotonic()
     return total, seconds
-
-
-def redraw(context: Any) -> None:
-    """Has every viewport drawn anew."""
-    for window in context.window_manager.windows:
-        for area in window.screen.areas:
-            if area.type in ("VIEW_3D", "IMAGE_EDITOR"):
-                area.tag_redraw()
 
 
 CLASSES = (SPLATFIT_OT_show_rig, SPLATFIT_OT_test_view)

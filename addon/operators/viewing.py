@@ -10,7 +10,6 @@ import bpy
 from splat_engine.formats.errors import UserError
 
 from .. import engine_view, preview, running, scene
-from ..session import State
 from .words import in_words
 
 
@@ -68,7 +67,7 @@ class SPLATFIT_OT_open_engine_view(bpy.types.Operator):
 
 def _fitting() -> running.Running | None:
     job = running.current()
-    return job if job is not None and job.session.state in (State.FITTING, State.PAUSED) else None
+    return job if job is not None and job.session.state.has_engine else None
 
 
 def _splats_to_draw(context: Any) -> Any:

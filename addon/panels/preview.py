@@ -7,7 +7,6 @@ from typing import Any
 import bpy
 
 from .. import engine_view, preview, running, scene
-from ..session import State
 from .sidebar import Sidebar
 
 _PICTURE_SCALE = 9.0
@@ -47,7 +46,7 @@ def _draw_live(column: Any, chosen: Any) -> None:
 
 def _is_fitting() -> bool:
     job = running.current()
-    return job is not None and job.session.state in (State.FITTING, State.PAUSED)
+    return job is not None and job.session.state.has_engine
 
 
 CLASSES = (SPLATFIT_PT_preview,)
