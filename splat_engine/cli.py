@@ -513,7 +513,7 @@ def _eval(options: argparse.Namespace) -> int:
     if not len(images):
         raise UserError(f"{capture.root} has no {options.split} view.", "Choose the other --split.")
     params = SplatState.from_splats(splats).to(place.device).params
-    filtered = formation.filters_held_out and options.split == "test"
+    filtered = formation.is_filtered_anew(options.split)
     scores = list(score_views(params, images, formation, place.backend, through_filter=filtered))
     means = {**mean_scores(scores), "formation": name, "splats": len(splats)}
     if options.json:

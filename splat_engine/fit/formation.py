@@ -1,7 +1,8 @@
 """Image formation: in which values splats are blended, and how a picture is compared.
 
-``blender``: linear light is blended, and the composite is encoded with the sRGB curve. Splats are drawn wider
-for the pixel filter that the views went through: a box of one pixel, or the wider one that Blender's pictures have. ``classic``: encoded colours are blended, with 0.3 px dilation; the composite is the picture.
+``blender``: linear light is blended, and the composite is encoded with the sRGB curve. Splats are drawn wider for
+the pixel filter that the views went through: a box of one pixel, or the wider one that Blender's pictures have.
+``classic``: encoded colours are blended, with 0.3 px dilation; the composite is the picture.
 Either way the compared picture is encoded, unbounded above. (In training the loss encodes by itself:
 splat_engine.ops.photometric_loss.)
 """
@@ -16,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from splat_engine.formats.capture import CaptureInfo
+from splat_engine.formats.capture import CaptureInfo, Split
 from splat_engine.formats.conventions import (
     BOX_FILTER_VARIANCE_PX2,
     CLASSIC_DILATION_PX2,
@@ -76,10 +77,9 @@ class ImageFormation:
         """Variance added on the screen, px^2."""
         return self.filter_px2 if self.is_linear else CLASSIC_DILATION_PX2
 
-    @property
-    def filters_held_out(self) -> bool:
-        """Whether held-out views went through another filter than training views: the one of Blender's pictures."""
-        return self.is_linear and self.filter_px2 != PIXEL_FILTER_VARIANCE_PX2
+    def is_filtered_anew(self, split: Split) -> bool:
+        """Tells whether a split's views went through another filter than training views: that of Blender's pictures."""
+        return split == "test" and self.is_linear and self.filter_px2 != PIXEL_FILTER_VARIANCE_PX2
 
     @property
     def antialiased(self) -> bool:

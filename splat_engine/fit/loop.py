@@ -430,7 +430,7 @@ class _FitRun:
     def _evaluate(self) -> list[ViewScore]:
         images = self.test_images if len(self.test_images) else self.images
         backend = self.request.place.backend
-        filtered = self.formation.filters_held_out and images is self.test_images
+        filtered = self.formation.is_filtered_anew("test" if images is self.test_images else "train")
         params = self.trainer.state.params
         scores = list(score_views(params, images, self.formation, backend, through_filter=filtered))
         means = mean_scores(scores)

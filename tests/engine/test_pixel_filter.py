@@ -109,9 +109,10 @@ def test_the_capture_says_how_its_views_are_drawn() -> None:
         ImageFormation.of("blender", box).dilation_px2 == BOX_FILTER_VARIANCE_PX2 < PIXEL_FILTER_VARIANCE_PX2
     )
     assert ImageFormation.of("classic", box).dilation_px2 == 0.3
-    assert ImageFormation.of("blender", box).filters_held_out
-    assert not ImageFormation.of("classic", box).filters_held_out
-    assert not ImageFormation.of("blender", plain).filters_held_out
+    assert ImageFormation.of("blender", box).is_filtered_anew("test")
+    assert not ImageFormation.of("blender", box).is_filtered_anew("train")
+    assert not ImageFormation.of("classic", box).is_filtered_anew("test")
+    assert not ImageFormation.of("blender", plain).is_filtered_anew("test")
 
 
 def test_a_fit_to_views_of_a_box_is_measured_through_the_filter(tmp_path: Path) -> None:
@@ -141,5 +142,5 @@ def test_the_truth_scores_best_through_the_filter(formation: str, tmp_path: Path
     params = SplatState.from_splats(known_splats()).params
     how = ImageFormation.of(formation, capture.info)  # type: ignore[arg-type]
     images = CaptureImages(capture, "test", how)
-    score = mean_scores(list(score_views(params, images, how, through_filter=how.filters_held_out)))
+    score = mean_scores(list(score_views(params, images, how, through_filter=how.is_filtered_anew("test"))))
     assert (score["engine.psnr"] > 60) == (formation == "blender")
