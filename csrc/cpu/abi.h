@@ -11,7 +11,7 @@
 namespace splat {
 
 // Raise this number whenever a structure below or the meaning of a field changes; structs.py has the same number.
-constexpr int32_t ABI_VERSION = 3;
+constexpr int32_t ABI_VERSION = 4;
 
 // What an entry point returns. splat_last_error() has the text for the calling thread.
 enum Status : int32_t {
@@ -33,6 +33,7 @@ struct RasterizeFwdArgs {
     const T* opacities;   // [N]
     const T* features;    // [N,C]
     const T* depths;      // [N]
+    const T* depth_slopes;  // [N,2] per px: each pixel in its own order; or null: all in the order of the depths
     const T* background;  // [C] or null (zero)
     T* image;             // out [H,W,C]
     T* alpha;             // out [H,W]
@@ -75,6 +76,8 @@ struct TrainStepArgs {
     T* radii;          // out [N,2] px, 0 where culled
     T* v_means2d;      // out [N,2]
     T* v_abs_means2d;  // out [N,2], as in RasterizeBwdArgs, or null
+    int32_t by_ray;    // 1: each pixel in its own order
+    int32_t reserved;  // 0
 };
 
 // For measuring: what a forward did. The index of each count in RasterCountsArgs::counts.

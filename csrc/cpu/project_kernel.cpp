@@ -15,7 +15,8 @@ int run_project_fwd(const ProjectFwdArgs<S>& args) {
         const int64_t last = end * CHUNK < args.count ? end * CHUNK : args.count;
         for (int64_t first = begin * CHUNK; first < last; first += T::LANES) {
             const int count = last - first < T::LANES ? int(last - first) : T::LANES;
-            ScreenSplat<T> out = project_splat(camera, load_splats<S>(args, first, count));
+            ScreenSplat<T> out = 
+                project_splat(camera, load_splats<S>(args, first, count), args.depth_slopes != nullptr);
             T mean[2] = {out.mean_x, out.mean_y}, radius[2] = {out.radius_x, out.radius_y};
             T conic[3] = {out.conic_xx, out.conic_xy, out.conic_yy};
             store_rows<2>(mean, args.means2d + first * 2, 2, count);
@@ -26,6 +27,10 @@ int run_project_fwd(const ProjectFwdArgs<S>& args) {
             if (args.normals) {
                 T normal[3] = {out.normal.x, out.normal.y, out.normal.z};
                 store_rows<3>(normal, args.normals + first * 3, 3, count);
+            }
+            if (args.depth_slopes) {
+                T slope[2] = {out.slope_x, out.slope_y};
+                store_rows<2>(slope, args.depth_slopes + first * 2, 2, count);
             }
         }
     });

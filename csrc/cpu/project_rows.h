@@ -34,7 +34,7 @@ SPLAT_FN ScreenSplat<Wide<S>> load_screen_gradient(const Args& args, int64_t fir
     if (args.v_normals) load_rows<3>(args.v_normals + first * 3, 3, count, normal);
     return {mean[0],  mean[1],  depth[0],   conic[0],
             conic[1], conic[2], opacity[0], {normal[0], normal[1], normal[2]},
-            T(0),     T(0)};
+            T(0),     T(0),     T(0),       T(0)};
 }
 
 SPLAT_END_ISA

@@ -154,7 +154,8 @@ struct ProjectColorsFwdArgs {
     T* depths;
     T* conics;
     T* opacities;
-    T* normals;  // or null
+    T* normals;       // or null
+    T* depth_slopes;  // or null
     T* radii;
     T* colors;  // 0 where culled
 };

@@ -2,7 +2,7 @@
 // wanted.
 //
 // Grid: one thread a splat, all of which but project_camera_bwd use no shared memory.
-// project_fwd:  44 bytes a splat in and 36 out (48 with normals), 330 operations.
+// project_fwd:  44 bytes a splat in and 36 out (48 with normals, 8 more with slopes), 330 operations.
 // project_bwd:  76 bytes in (92 with the gradients of depths and normals), 44 out, 650 operations. The camera's 16
 //               sums: each warp adds its splats' terms by shuffles and writes them, 4 bytes a splat more.
 // project_camera_bwd: one block, a warp a sum over all warps of project_bwd, in a fixed order: the same bits each time,
@@ -19,7 +19,8 @@ template <class T>
 SPLAT_DEVICE void project_fwd(const ProjectFwdArgs<T>& args) {
     const int64_t i = global_thread();
     if (i >= args.count) return;
-    store_screen(args, i, project_splat(read_camera(args, args.viewmat), load_splat<T>(args, i)));
+    const bool with_slope = args.depth_slopes != nullptr;
+    store_screen(args, i, project_splat(read_camera(args, args.viewmat), load_splat<T>(args, i), with_slope));
 }
 
 template <class T>

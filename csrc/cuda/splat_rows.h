@@ -45,6 +45,10 @@ SPLAT_DEVICE void store_screen(const Args& args, int64_t i, const ScreenSplat<T>
     store_vector({screen.conic_xx, screen.conic_xy, screen.conic_yy}, args.conics, i);
     args.opacities[i] = screen.opacity;
     if (args.normals) store_vector(screen.normal, args.normals, i);
+    if (args.depth_slopes) {
+        args.depth_slopes[2 * i] = screen.slope_x;
+        args.depth_slopes[2 * i + 1] = screen.slope_y;
+    }
     args.radii[2 * i] = screen.radius_x;
     args.radii[2 * i + 1] = screen.radius_y;
 }
@@ -53,7 +57,7 @@ SPLAT_DEVICE void store_screen(const Args& args, int64_t i, const ScreenSplat<T>
 template <class T, class Args>
 SPLAT_DEVICE ScreenSplat<T> load_screen_gradient(const Args& args, int64_t i) {
     const T zero = T(0);
-    ScreenSplat<T> v = {zero, zero, zero, zero, zero, zero, zero, {zero, zero, zero}, zero, zero};
+    ScreenSplat<T> v = {zero, zero, zero, zero, zero, zero, zero, {zero, zero, zero}, zero, zero, zero, zero};
     if (args.v_means2d) {
         v.mean_x = args.v_means2d[2 * i];
         v.mean_y = args.v_means2d[2 * i + 1];

@@ -26,6 +26,8 @@ constexpr double DETERMINANT_MIN = 1e-16;
 constexpr double CONDITION_MIN = 1e-6;
 // Guards the square root of the antialiasing compensation. A visible splat never reaches it: its opacity would be 1e-6.
 constexpr double COMPENSATION_MIN = 1e-12;
+// Variance on the screen, px^2, that bounds how steeply the depth of a splat grows across it: a hundredth of a pixel, squared.
+constexpr double SLOPE_VARIANCE = 1e-4;
 
 // Spherical harmonics. A splat nearer to the camera's centre than this (scene units) has no direction.
 constexpr double DISTANCE_MIN = 1e-12;

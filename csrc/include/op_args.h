@@ -28,6 +28,7 @@ struct ProjectFwdArgs {
     T* conics;                // out [N,3] px^-2
     T* opacities;             // out [N]
     T* normals;               // out [N,3] world, or null
+    T* depth_slopes;          // out [N,2] scene units per px, or null
     T* radii;                 // out [N,2] px, 0 where culled
 };
 

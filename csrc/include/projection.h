@@ -9,12 +9,13 @@
 //   A = J W R S  (2x3), so that the covariance on the screen is  Sigma' = J W (R S S R^T) W^T J^T = A A^T
 //   d          dilation: variance in px^2 added to both diagonal entries;  Sigma'_d = Sigma' + d I
 //   Q          the conic, the inverse of Sigma'_d
+//   g          how the depth of greatest density grows across the screen
 //   v_x        dL/dx, the gradient of the loss with respect to x ("v" as in vector-Jacobian product)
 //
 // Sources: Zwicker, Pfister, van Baar, Gross 2001, "EWA Volume Splatting", eq. 24 to 26 (J and Sigma'); Kerbl
 // et al. 2023, "3D Gaussian Splatting", eq. 5 and 6, appendix A; Ye and Kanazawa 2023, "Mathematical
 // Supplement for the gsplat Library" (the backward pass); Yu et al. 2024, "Mip-Splatting", eq. 9 (the
-// opacity's compensation).
+// opacity's compensation); Zhang et al. 2024, "RaDe-GS" (the depth of greatest density as a plane over the screen).
 #pragma once
 
 #include "constants.h"
@@ -53,6 +54,7 @@ struct ScreenSplat {
     T opacity;
     Vector3<T> normal;  // world frame
     T radius_x, radius_y;
+    T slope_x, slope_y;  // g, scene units per px; 0 where not asked for, and it has no gradient
 };
 
 // -----------------------------------------------------------------------------------------------------------
@@ -193,10 +195,33 @@ SPLAT_FN Vector3<T> normal_axis(const Camera<S>& camera, const Splat<T>& splat, 
 // -----------------------------------------------------------------------------------------------------------
 // Forward
 
+// How the depth at which a ray meets the splat's greatest density grows across the screen, scene units per px. In the frame
+// of the screen and of z the splat is a Gaussian with covariance [ Sigma' c ; c^T c_zz ], where c = A a_z and a_z is the
+// third row of W R S. For a given place on the screen the mean of z, which is its densest point, is linear in that place:
+// z + g (pixel - mean), with g = Sigma'^-1 c. SLOPE_VARIANCE on the diagonal bounds g where the splat is seen edge-on.
+template <class T>
+struct DepthSlope {
+    T x, y;
+};
+
+template <class T, class S>
+SPLAT_FN DepthSlope<T> depth_slope(const Camera<S>& camera, const Footprint<T>& f) {
+    const auto& w = camera.rotation.m;
+    const Vector3<T> ahead = {T(w[2][0]), T(w[2][1]), T(w[2][2])};
+    const Vector3<T> a_z = multiplied(row_times(ahead, f.rotation), f.scale);
+    const T c_x = dot(f.a_x, a_z), c_y = dot(f.a_y, a_z);
+    const T floor = T(S(SLOPE_VARIANCE));
+    const T determinant = f.plain_determinant + (f.plain_xx + f.plain_yy + floor) * floor;
+    const T inverse = T(1) / determinant;
+    return {((f.plain_yy + floor) * c_x - f.cov_xy * c_y) * inverse,
+            ((f.plain_xx + floor) * c_y - f.cov_xy * c_x) * inverse};
+}
+
 // Projects a splat. What does not draw is culled: not finite, no rotation, nearer than `near`, fainter than
 // 1/255, a needle, or wholly outside the image.
 template <class T, class S>
-SPLAT_FN ScreenSplat<T> project_splat(const Camera<S>& camera, const Splat<T>& splat) {
+SPLAT_FN ScreenSplat<T> project_splat(const Camera<S>& camera, const Splat<T>& splat,
+                                      bool with_slope = false) {
     const Footprint<T> f = footprint(camera, splat);
     const T inverse_determinant = T(1) / f.determinant;
 
@@ -236,10 +261,11 @@ SPLAT_FN ScreenSplat<T> project_splat(const Camera<S>& camera, const Splat<T>& s
     const auto inside = (out.mean_x + out.radius_x > T(0)) & (out.mean_x - out.radius_x < T(camera.width)) &
                         (out.mean_y + out.radius_y > T(0)) & (out.mean_y - out.radius_y < T(camera.height));
     const auto visible = sound & inside;
+    const DepthSlope<T> slope = with_slope ? depth_slope(camera, f) : DepthSlope<T>{T(0), T(0)};
     return {where(visible, out.mean_x),   where(visible, out.mean_y),   where(visible, out.depth),
             where(visible, out.conic_xx), where(visible, out.conic_xy), where(visible, out.conic_yy),
             where(visible, out.opacity),  where(visible, out.normal),   where(visible, out.radius_x),
-            where(visible, out.radius_y)};
+            where(visible, out.radius_y), where(visible, slope.x),      where(visible, slope.y)};
 }
 
 // -----------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ class ProjectedArrays(NamedTuple):
     conics: Array
     opacities: Array
     radii: Array
+    depth_slopes: Array | None = None
 
 
 def project(
@@ -37,6 +38,7 @@ def project(
     dilation_px2: float = 0.0,
     antialiased: bool = False,
     near: float = 0.01,
+    with_depth_slopes: bool = False,
 ) -> ProjectedArrays:
     """Projects 3D Gaussians to the screen and culls those that draw nothing; see ``splat_engine.ops.project``.
 
@@ -53,6 +55,7 @@ def project(
         dilation_px2: variance added to both axes on the screen.
         antialiased: dim each splat by as much as the dilation enlarges it.
         near: least depth that is drawn, scene units.
+        with_depth_slopes: also return depth_slopes, for ``Rasterization`` in each pixel's own order.
 
     Raises:
         ValueError: an array has another shape, or the type is neither float32 nor float64.
@@ -75,6 +78,8 @@ def project(
         "opacities": (),
         "radii": (2,),
     }
+    if with_depth_slopes:
+        sizes["depth_slopes"] = (2,)
     outputs = {name: np.empty((count, *size), means.dtype) for name, size in sizes.items()}
     call(
         "project_fwd",

@@ -80,6 +80,8 @@ class Rasterization:
         width: px.
         height: px.
         background: [C] or None for zero.
+        depth_slopes: [N, 2] per px, or None; with them each pixel blends in its own order, by depths + depth_slopes .
+            (pixel's centre - means2d).
 
     All arrays are used in the type of means2d, float32 or float64. N = 0 gives the background. Splats with any
     number that is not finite, or with a conic that is not positive definite, are not drawn.
@@ -103,6 +105,7 @@ class Rasterization:
         width: int,
         height: int,
         background: Array | None = None,
+        depth_slopes: Array | None = None,
     ) -> None:
         means2d = np.asarray(means2d)
         self._scalar = _scalar(means2d)
@@ -114,6 +117,8 @@ class Rasterization:
         self._opacities = _prepare("opacities", opacities, (count,), dtype)
         self._features = _prepare("features", features, (count, channels), dtype)
         depths = _prepare("depths", depths, (count,), dtype)
+        if depth_slopes is not None:
+            depth_slopes = _prepare("depth_slopes", depth_slopes, (count, 2), dtype)
         self._background = (
             None if background is None else _prepare("background", background, (channels,), dtype)
         )
@@ -124,6 +129,7 @@ class Rasterization:
             "rasterize_fwd",
             self._scalar,
             depths=depths.ctypes.data,
+            depth_slopes=None if depth_slopes is None else depth_slopes.ctypes.data,
             context=self._context.slot_address,
             **self._shared(),
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 """Must equal ABI_VERSION in csrc/cpu/abi.h; loading a library with another number is an error."""
 
 STATUS_OUT_OF_MEMORY = 2
@@ -28,6 +28,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("opacities", "ptr"),
         ("features", "ptr"),
         ("depths", "ptr"),
+        ("depth_slopes", "ptr"),
         ("background", "ptr"),
         ("image", "ptr"),
         ("alpha", "ptr"),
@@ -75,6 +76,7 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("conics", "ptr"),
         ("opacities", "ptr"),
         ("normals", "ptr"),
+        ("depth_slopes", "ptr"),
         ("radii", "ptr"),
     ],
     "project_bwd": [
@@ -242,6 +244,8 @@ OPS: dict[str, list[tuple[str, str]]] = {
         ("radii", "ptr"),
         ("v_means2d", "ptr"),
         ("v_abs_means2d", "ptr"),
+        ("by_ray", "i32"),
+        ("reserved", "i32"),
     ],
     "relocate": [
         ("count", "i64"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -45,6 +46,7 @@ def project(
     antialiased: bool = False,
     near: float = 0.01,
     with_normals: bool = False,
+    with_depth_slopes: bool = False,
     backend: str = "cpu",
 ) -> Projected:
     """Projects 3D Gaussians to the screen (EWA splatting) and culls those that draw nothing.
@@ -69,10 +71,12 @@ def project(
         near: least depth that is drawn, scene units.
         with_normals: also return normals: the direction of the shortest axis, turned to the camera. Which axis and which
             sign have no gradient; the quaternions do.
+        with_depth_slopes: also return depth_slopes: how the depth at which a ray meets a splat's greatest density grows
+            across the screen, for ``rasterize`` in each pixel's own order. The dilation has no part in it.
         backend: "cpu", "cuda" or "reference".
 
     Returns:
-        The splats on the screen. ``radii`` has no gradient.
+        The splats on the screen. ``radii`` and ``depth_slopes`` have no gradient.
 
     Raises:
         ValueError: a shape, type, size or name is not as above.
@@ -92,16 +96,16 @@ def project(
             antialiased=antialiased,
             near=near,
             with_normals=with_normals,
+            with_depth_slopes=with_depth_slopes,
         )
     check_place(backend, means)
     options = _Options(
         width, height, int(camera_model == "orthographic"), int(antialiased), float(dilation_px2), float(near)
     )
     outputs: tuple[Tensor, ...] = apply(
-        _Project, *(tensor.contiguous() for tensor in inputs), options, with_normals, backend
+        _Project, *(tensor.contiguous() for tensor in inputs), options, with_normals, with_depth_slopes, backend
     )
-    means2d, depths, conics, opacities, radii = outputs[:5]
-    return Projected(means2d, depths, conics, opacities, outputs[5] if with_normals else None, radii)
+    return projected_of(dict(zip(screen_sizes(with_normals, with_depth_slopes), outputs, strict=True)))
 
 
 def check_project(
@@ -142,12 +146,32 @@ def check_camera_model(camera_model: str) -> None:
 _INPUTS = ("means", "log_scales", "quats_wxyz", "opacity_logits", "viewmat", "intrinsics")
 
 
-def new_screen(means: Tensor, with_normals: bool) -> dict[str, Tensor]:
-    """Makes room for what ``project`` computes of each splat, by the names of the native structure."""
-    sizes = {"means2d": (2,), "depths": (), "conics": (3,), "opacities": (), "radii": (2,)}
+def screen_sizes(with_normals: bool, with_depth_slopes: bool) -> dict[str, tuple[int, ...]]:
+    """What ``project`` computes of each splat, by the names of the native structure, and the shape of each."""
+    sizes: dict[str, tuple[int, ...]] = {
+        "means2d": (2,),
+        "depths": (),
+        "conics": (3,),
+        "opacities": (),
+        "radii": (2,),
+    }
     if with_normals:
         sizes["normals"] = (3,)
+    if with_depth_slopes:
+        sizes["depth_slopes"] = (2,)
+    return sizes
+
+
+def new_screen(means: Tensor, with_normals: bool, with_depth_slopes: bool) -> dict[str, Tensor]:
+    """Makes room for what ``project`` computes of each splat."""
+    sizes = screen_sizes(with_normals, with_depth_slopes)
     return {name: means.new_empty((means.shape[0], *size)) for name, size in sizes.items()}
+
+
+def projected_of(screen: Mapping[str, Tensor]) -> Projected:
+    """Makes the result of ``project`` from its parts; others are left out."""
+    names = (name for name in Projected._fields if name in screen)
+    return Projected(**({"normals": None} | {name: screen[name] for name in names}))
 
 
 class _Project(torch.autograd.Function):
@@ -156,16 +180,17 @@ class _Project(torch.autograd.Function):
         inputs: tuple[Tensor, ...] = arguments[:6]
         options: _Options = arguments[6]
         with_normals: bool = arguments[7]
+        with_depth_slopes: bool = arguments[8]
+        backend: str = arguments[9]
         means = inputs[0]
-        backend: str = arguments[8]
-        outputs = new_screen(means, with_normals)
+        outputs = new_screen(means, with_normals, with_depth_slopes)
         addresses = {
             name: address(tensor) for name, tensor in (*zip(_INPUTS, inputs, strict=True), *outputs.items())
         }
         call(backend, "project_fwd", means, count=means.shape[0], **options._asdict(), **addresses)
         ctx.save_for_backward(*inputs, outputs["radii"])
-        ctx.options, ctx.backend = options, backend
-        ctx.mark_non_differentiable(outputs["radii"])
+        ctx.options, ctx.backend, ctx.with_normals = options, backend, with_normals
+        ctx.mark_non_differentiable(*(outputs[name] for name in ("radii", "depth_slopes") if name in outputs))
         ctx.set_materialize_grads(False)
         return tuple(outputs.values())
 
@@ -174,7 +199,7 @@ class _Project(torch.autograd.Function):
     def backward(ctx: Any, *v_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
         *inputs, radii = ctx.saved_tensors
         v_means2d, v_depths, v_conics, v_opacities = (contiguous(v) for v in v_outputs[:4])
-        v_normals = contiguous(v_outputs[5]) if len(v_outputs) > 5 else None
+        v_normals = contiguous(v_outputs[5]) if ctx.with_normals else None
         # The camera's gradients cost a sum over splats: only where somebody wants them.
         gradients = [
             torch.empty_like(tensor) if index < 4 or ctx.needs_input_grad[index] else None
@@ -196,4 +221,4 @@ class _Project(torch.autograd.Function):
             v_normals=address(v_normals),
             **addresses,
         )
-        return (*gradients, None, None, None)
+        return (*gradients, None, None, None, None)

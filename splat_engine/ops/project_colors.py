@@ -8,7 +8,7 @@ from torch import Tensor
 from splat_engine.ops._cuda import splats as kernels
 from splat_engine.ops.checks import scalar_name
 from splat_engine.ops.memory import address, check_place
-from splat_engine.ops.project import Projected, check_project, new_screen, project
+from splat_engine.ops.project import Projected, check_project, new_screen, project, projected_of
 from splat_engine.ops.sh import check_sh_colors, sh_colors
 
 __all__ = ["project_colors"]
@@ -32,6 +32,7 @@ def project_colors(
     antialiased: bool = False,
     near: float = 0.01,
     with_normals: bool = False,
+    with_depth_slopes: bool = False,
     decode: bool = False,
     backend: str = "cpu",
 ) -> tuple[Projected, Tensor]:
@@ -41,7 +42,7 @@ def project_colors(
 
     Args:
         means, log_scales, quats_wxyz, opacity_logits, viewmat, intrinsics, width, height, dilation_px2, antialiased, near,
-            with_normals: see ``project``.
+            with_normals, with_depth_slopes: see ``project``.
         sh, degree, decode: see ``sh_colors``.
         camera_model: "perspective" or "orthographic".
         backend: "cpu", "cuda" or "reference".
@@ -65,6 +66,7 @@ def project_colors(
             antialiased=antialiased,
             near=near,
             with_normals=with_normals,
+            with_depth_slopes=with_depth_slopes,
             backend=backend,
         )
         shading = {"degree": degree, "camera_model": camera_model, "decode": decode, "backend": backend}
@@ -74,7 +76,8 @@ def project_colors(
     check_place(backend, means)
     names = ("means", "log_scales", "quats_wxyz", "opacity_logits", "viewmat", "intrinsics", "sh")
     inputs = {name: tensor.contiguous() for name, tensor in zip(names, (*geometry, sh), strict=True)}
-    outputs = new_screen(inputs["means"], with_normals) | {"colors": torch.empty_like(inputs["means"])}
+    outputs = new_screen(inputs["means"], with_normals, with_depth_slopes)
+    outputs["colors"] = torch.empty_like(inputs["means"])
     kernels.project_colors_fwd(
         scalar_name(means.dtype),
         means.device,
@@ -90,12 +93,4 @@ def project_colors(
         near_depth=float(near),
         **{name: address(tensor) for name, tensor in (inputs | outputs).items()},
     )
-    projected = Projected(
-        means2d=outputs["means2d"],
-        depths=outputs["depths"],
-        conics=outputs["conics"],
-        opacities=outputs["opacities"],
-        normals=outputs.get("normals"),
-        radii=outputs["radii"],
-    )
-    return projected, outputs["colors"]
+    return projected_of(outputs), outputs["colors"]

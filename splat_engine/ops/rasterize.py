@@ -28,6 +28,7 @@ def rasterize(
     width: int,
     height: int,
     *,
+    depth_slopes: Tensor | None = None,
     background: Tensor | None = None,
     backend: str = "cpu",
 ) -> tuple[Tensor, Tensor]:
@@ -44,6 +45,9 @@ def rasterize(
         depths: [N] order: smaller is nearer, equal depths in the order of the splats. No gradient.
         width: px.
         height: px.
+        depth_slopes: [N, 2] per px, or None. With them each pixel blends in its own order, by the depths there: depths +
+            depth_slopes . (pixel's centre - means2d); equal ones in the order of the depths. No gradient: the order is
+            piecewise constant.
         background: [C], or None for zero.
         backend: "cpu" (csrc/cpu), "cuda" (csrc/cuda) or "reference" (plain torch, N x pixels).
 
@@ -59,13 +63,14 @@ def rasterize(
         ValueError: a shape, type or size is not as above.
         UserError: the native library is missing or has no memory, or the kernels cannot be had for this card.
 
-    Source: Kerbl et al. 2023, "3D Gaussian Splatting", section 4; numeric conventions in DESIGN.md.
+    Source: Kerbl et al. 2023, "3D Gaussian Splatting", section 4; Radl et al. 2024, "StopThePop" (an order for each
+    pixel); numeric conventions in DESIGN.md.
     """
-    _check(means2d, conics, opacities, features, depths, width, height, background)
+    _check(means2d, conics, opacities, features, depths, depth_slopes, width, height, background)
     checks.check_backend(backend)
     arguments = (means2d, conics, opacities, features, depths)
     if backend == "reference":
-        return reference.rasterize(*arguments, width, height, background)
+        return reference.rasterize(*arguments, width, height, background, depth_slopes)
     check_place(backend, means2d)
     inputs = (means2d, conics, opacities, features, background)
     save = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
@@ -81,6 +86,7 @@ def rasterize(
             opacities,
             features[:, group],
             depths,
+            depth_slopes,
             width,
             height,
             None if background is None else background[group],
@@ -99,6 +105,7 @@ def _check(
     opacities: Tensor,
     features: Tensor,
     depths: Tensor,
+    depth_slopes: Tensor | None,
     width: int,
     height: int,
     background: Tensor | None,
@@ -110,6 +117,8 @@ def _check(
     checks.check_tensor("opacities", opacities, [count], means2d)
     checks.check_tensor("features", features, [count, None], means2d)
     checks.check_tensor("depths", depths, [count], means2d)
+    if depth_slopes is not None:
+        checks.check_tensor("depth_slopes", depth_slopes, [count, 2], means2d)
     if features.shape[1] < 1:
         raise ValueError("features: expected at least 1 channel, got 0")
     if background is not None:
@@ -122,8 +131,8 @@ class RasterPass:
     """``rasterize`` for a caller that goes backward by itself, without autograd: a training step.
 
     Args:
-        means2d, conics, opacities, features, depths, width, height, background, backend: as ``rasterize`` takes them, with
-            at most MAX_CHANNELS features.
+        means2d, conics, opacities, features, depths, width, height, background, depth_slopes, backend: as ``rasterize``
+            takes them, with at most MAX_CHANNELS features.
 
     Attributes:
         image: [height, width, C].
@@ -145,22 +154,24 @@ class RasterPass:
         height: int,
         background: Tensor | None = None,
         *,
+        depth_slopes: Tensor | None = None,
         backend: str = "cpu",
     ) -> None:
-        _check(means2d, conics, opacities, features, depths, width, height, background)
+        _check(means2d, conics, opacities, features, depths, depth_slopes, width, height, background)
         checks.check_backend(backend)
         if features.shape[1] > MAX_CHANNELS:
             raise ValueError(f"features: expected at most {MAX_CHANNELS} channels, got {features.shape[1]}")
         self._backend = backend
         self._inputs = [tensor.detach().contiguous() for tensor in (means2d, conics, opacities, features)]
         self._depths = depths.detach().contiguous()
+        self._slopes = None if depth_slopes is None else depth_slopes.detach().contiguous()
         self._background = None if background is None else background.detach().contiguous()
         self._context: Context | None = None
-        place = (self._inputs, self._depths, self._background, width, height)
+        place = (self._inputs, self._depths, self._slopes, self._background, width, height)
         if backend == "reference":
             with torch.no_grad():
                 self.image, self.alpha = reference.rasterize(
-                    means2d, conics, opacities, features, depths, width, height, background
+                    means2d, conics, opacities, features, depths, width, height, background, depth_slopes
                 )
         else:
             check_place(backend, means2d)
@@ -187,7 +198,12 @@ class RasterPass:
         cotangents = (v_image.contiguous(), contiguous(v_alpha))
         if self._backend == "reference":
             return reference.gradients(
-                self._inputs, self._depths, self._background, *cotangents, absolute=absolute
+                self._inputs,
+                self._depths,
+                self._background,
+                *cotangents,
+                absolute=absolute,
+                depth_slopes=self._slopes,
             )
         saved = (self._inputs, self._background, self.image, self.alpha, self._context)
         return _backward(self._backend, *saved, *cotangents, None, absolute=absolute)
@@ -204,6 +220,7 @@ class _Rasterize(torch.autograd.Function):
         opacities: Tensor,
         features: Tensor,
         depths: Tensor,
+        depth_slopes: Tensor | None,
         width: int,
         height: int,
         background: Tensor | None,
@@ -212,7 +229,8 @@ class _Rasterize(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         inputs = [tensor.detach().contiguous() for tensor in (means2d, conics, opacities, features)]
         backdrop = None if background is None else background.detach().contiguous()
-        place = (inputs, depths.detach().contiguous(), backdrop, width, height)
+        slopes = None if depth_slopes is None else depth_slopes.detach().contiguous()
+        place = (inputs, depths.detach().contiguous(), slopes, backdrop, width, height)
         image, alpha, ctx.context = _forward(backend, *place, save=save)
         ctx.save_for_backward(*inputs, backdrop, image, alpha)
         ctx.backend = backend
@@ -224,16 +242,17 @@ class _Rasterize(torch.autograd.Function):
     def backward(ctx: Any, v_image: Tensor | None, v_alpha: Tensor | None) -> tuple[Tensor | None, ...]:
         *inputs, backdrop, image, alpha = ctx.saved_tensors
         v_image = torch.zeros_like(image) if v_image is None else v_image.contiguous()
-        v_background = torch.empty_like(backdrop) if ctx.needs_input_grad[7] else None
+        v_background = torch.empty_like(backdrop) if ctx.needs_input_grad[8] else None
         saved = (inputs, backdrop, image, alpha, ctx.context)
         v_inputs = _backward(ctx.backend, *saved, v_image, contiguous(v_alpha), v_background)
-        return (*v_inputs, None, None, None, v_background, None, None)
+        return (*v_inputs, None, None, None, None, v_background, None, None)
 
 
 def _forward(
     backend: str,
     inputs: list[Tensor],
     depths: Tensor,
+    depth_slopes: Tensor | None,
     background: Tensor | None,
     width: int,
     height: int,
@@ -242,13 +261,14 @@ def _forward(
 ) -> tuple[Tensor, Tensor, Context | None]:
     """The forward of contiguous means2d, conics, opacities, features: image, alpha, and what backward needs."""
     if backend == "cuda":
-        return cuda.forward(inputs, depths, background, width, height, save=save)
+        return cuda.forward(inputs, depths, depth_slopes, background, width, height, save=save)
     image = depths.new_empty(height, width, inputs[3].shape[1])
     alpha = depths.new_empty(height, width)
     context = RasterContext()
     fields = _fields(inputs, background, image, alpha)
     scalar = checks.scalar_name(image.dtype)
-    native.call("rasterize_fwd", scalar, depths=depths.data_ptr(), context=context.slot_address, **fields)
+    order = {"depths": depths.data_ptr(), "depth_slopes": address(depth_slopes)}
+    native.call("rasterize_fwd", scalar, context=context.slot_address, **order, **fields)
     context.own()
     return image, alpha, context
 

@@ -87,6 +87,7 @@ class Saved(NamedTuple):
 def forward(
     inputs: list[Tensor],
     depths: Tensor,
+    depth_slopes: Tensor | None,
     background: Tensor | None,
     width: int,
     height: int,
@@ -98,6 +99,7 @@ def forward(
     Args:
         inputs: means2d [N, 2], conics [N, 3], opacities [N], features [N, C], contiguous; C at most 8.
         depths: [N], contiguous.
+        depth_slopes: [N, 2], contiguous, or None.
         background: [C] or None for zero.
         width: px.
         height: px.
@@ -109,6 +111,8 @@ def forward(
     Raises:
         UserError: the image is too large, or the kernels cannot be had.
     """
+    if depth_slopes is not None:
+        raise UserError("The card's kernels cannot blend in each pixel's own order yet.", "Take the CPU.")
     lists = tile_lists(inputs, depths, width, height)
     features = inputs[3]
     channels, pairs, tiles = features.shape[1], lists.pairs.shape[0], lists.tile_starts.shape[0] - 1

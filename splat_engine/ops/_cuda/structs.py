@@ -165,6 +165,7 @@ OWN: dict[str, Fields] = {
         ("conics", "ptr"),
         ("opacities", "ptr"),
         ("normals", "ptr"),
+        ("depth_slopes", "ptr"),
         ("radii", "ptr"),
         ("colors", "ptr"),
     ],

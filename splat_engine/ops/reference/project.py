@@ -27,6 +27,9 @@ that float32 cannot hold positive definite."""
 COMPENSATION_MIN = 1e-12
 """Guards the square root. Never reached by a visible splat: its opacity would be 1e-6."""
 
+SLOPE_VARIANCE_PX2 = 1e-4
+"""Variance on the screen that bounds how steeply a splat's depth grows across it."""
+
 
 class Projected(NamedTuple):
     """Splats on the screen. A culled splat has radii 0, opacity 0 and zeros elsewhere.
@@ -38,6 +41,8 @@ class Projected(NamedTuple):
         opacities: [N] in 0 to 1, antialiasing compensation included.
         normals: [N, 3] unit normals in the world frame towards the camera, or None where not asked for.
         radii: [N, 2] half width and height of the box outside which alpha is below 1/255, px; no gradient.
+        depth_slopes: [N, 2] how the depth of greatest density grows across the screen, scene units per px, or None where not
+            asked for; no gradient.
     """
 
     means2d: Tensor
@@ -46,6 +51,7 @@ class Projected(NamedTuple):
     opacities: Tensor
     normals: Tensor | None
     radii: Tensor
+    depth_slopes: Tensor | None = None
 
 
 def project(
@@ -63,6 +69,7 @@ def project(
     antialiased: bool,
     near: float,
     with_normals: bool,
+    with_depth_slopes: bool = False,
 ) -> Projected:
     """Projects splats; see ``splat_engine.ops.project`` for the arguments.
 
@@ -100,7 +107,7 @@ def project(
     def scatter(values: Tensor) -> Tensor:
         return values.new_zeros((count, *values.shape[1:])).index_copy(0, index, values)
 
-    assert kept.normals is not None
+    assert kept.normals is not None and kept.depth_slopes is not None
     return Projected(
         means2d=scatter(kept.means2d),
         depths=scatter(kept.depths),
@@ -108,6 +115,7 @@ def project(
         opacities=scatter(kept.opacities),
         normals=scatter(kept.normals) if with_normals else None,
         radii=scatter(kept.radii.detach()),
+        depth_slopes=scatter(kept.depth_slopes) if with_depth_slopes else None,
     )
 
 
@@ -165,7 +173,26 @@ def _project_rows(
         opacities=opacities,
         normals=_normals(splat_rotation, log_scales, rotation, points, orthographic),
         radii=radii,
+        depth_slopes=_depth_slopes(root, rotation[2] @ splat_rotation * log_scales.exp()),
     )
+
+
+@torch.no_grad()
+def _depth_slopes(root: Tensor, ahead: Tensor) -> Tensor:
+    """How the depth of greatest density grows across the screen: [N, 2] = (Sigma' + floor)^-1 c, with c = A a_z.
+
+    Args:
+        root: [N, 2, 3] A.
+        ahead: [N, 3] a_z, the third row of W R S.
+    """
+    covariance = root @ root.mT + SLOPE_VARIANCE_PX2 * torch.eye(2, dtype=root.dtype, device=root.device)
+    # By cofactors, with the determinant of A A^T as Cauchy-Binet has it: thin splats would cancel in a solver.
+    xx, xy, yy = covariance[:, 0, 0], covariance[:, 0, 1], covariance[:, 1, 1]
+    plain = torch.linalg.cross(root[:, 0], root[:, 1], dim=1).square().sum(dim=1)
+    determinant = plain + SLOPE_VARIANCE_PX2 * (xx + yy - SLOPE_VARIANCE_PX2)
+    along = (root @ ahead[:, :, None])[:, :, 0]
+    adjugate = torch.stack((yy * along[:, 0] - xy * along[:, 1], xx * along[:, 1] - xy * along[:, 0]), dim=1)
+    return adjugate / determinant[:, None]
 
 
 def _project_points(
