@@ -46,6 +46,7 @@ struct Preparer {
 
     const RasterizeFwdArgs<T>& args;
     Record<T>* records;
+    DepthPlane<T>* planes;  // or null
     Bounds<T>* bounds;
     int32_t* areas;
     int tiles_x, tiles_y;
@@ -64,6 +65,7 @@ struct Preparer {
         // False where any input is not finite (or so large that the sum overflows).
         auto finite = is_finite(mean[0] + mean[1] + depth + conic[0] + conic[1] + conic[2] + opacity);
         for (const W& feature : features) finite = finite & is_finite(feature);
+        if (planes) finite = finite & store_planes(first, lanes, depth);
         for (int lane = 0; lane < LANES; ++lane) {
             const double a = double(conic[0].v[lane]), b = double(conic[1].v[lane]),
                          c = double(conic[2].v[lane]);
@@ -114,6 +116,15 @@ struct Preparer {
             next += drawable[lane] != 0;
         }
         return next;
+    }
+
+    // Writes the splats' depths over the screen; returns which of their slopes are finite.
+    SPLAT_FN auto store_planes(int64_t first, int lanes, W depth) const {
+        W slope[2];
+        load_rows<2>(args.depth_slopes + first * 2, 2, lanes, slope);
+        W plane[4] = {depth, slope[0], slope[1], W(T(0))};
+        store_rows<4>(plane, reinterpret_cast<T*>(planes + first), 4, lanes);
+        return is_finite(slope[0] + slope[1]);
     }
 
     // Rounds down numbers of 0 or more.
@@ -196,6 +207,7 @@ struct Binner {
     int64_t tiles = int64_t(tiles_x) * tiles_y;
 
     Record<T>* records = nullptr;
+    DepthPlane<T>* planes = nullptr;  // or null: not asked for
     Bounds<T>* bounds = nullptr;
     int32_t* areas = nullptr;  // [count] tiles in each splat's rectangle: how many pairs it makes at most
     SortItem<T>* items = nullptr;
@@ -224,6 +236,7 @@ struct Binner {
             !reserve(scratch, SCRATCH_COUNTS, tiles * threads, counts) ||
             !reserve(scratch, SCRATCH_THREADS, 2 * threads + 1, starts))
             return out_of_memory();
+        if (args.depth_slopes && !reserve(saved, SAVED_PLANES, count, planes)) return out_of_memory();
         lengths = starts + threads + 1;
         prepare();
         if (!sort_items(items, swap, drawn, threads, sort_counts)) return out_of_memory();
@@ -235,7 +248,7 @@ struct Binner {
     }
 
     void prepare() {
-        const Preparer<T> prepare_vector{args, records, bounds, areas, tiles_x, tiles_y};
+        const Preparer<T> prepare_vector{args, records, planes, bounds, areas, tiles_x, tiles_y};
         constexpr int LANES = Preparer<T>::LANES;
         on_threads(threads, [&](int thread, int parts) {
             const Range range = split(args.count, thread, parts, LANES);

@@ -17,7 +17,8 @@ enum ContextKind : int32_t {
     CONTEXT_FORWARD_SCRATCH = 1,
     CONTEXT_BACKWARD_SCRATCH = 2,
     CONTEXT_STEP_SCRATCH = 3,
-    CONTEXT_KINDS = 4
+    CONTEXT_RAY_SCRATCH = 4,
+    CONTEXT_KINDS = 5
 };
 
 // Numbered buffers and numbers; kernels give the slots their meaning. One owner at a time; any number may be in flight.

@@ -39,8 +39,15 @@ struct alignas(64) Record {
 };
 static_assert(sizeof(Record<float>) == 64, "one cache line");
 
+// The depth of a splat's greatest density over the screen; only where each pixel has its own order (by_ray.h).
+template <class T>
+struct alignas(4 * sizeof(T)) DepthPlane {
+    T depth;             // at the mean
+    T slope_x, slope_y;  // per px
+};
+
 // Slots of a CONTEXT_SAVED context.
-enum SavedSlot { SAVED_RECORDS, SAVED_TILE_STARTS, SAVED_PAIRS, SAVED_TILE_COSTS };
+enum SavedSlot { SAVED_RECORDS, SAVED_TILE_STARTS, SAVED_PAIRS, SAVED_TILE_COSTS, SAVED_PLANES };
 enum SavedNumber {
     SAVED_COUNT,
     SAVED_WIDTH,
@@ -48,7 +55,8 @@ enum SavedNumber {
     SAVED_CHANNELS,
     SAVED_SCALAR_BYTES,
     SAVED_BIN_NS,   // time that sorting and binning took
-    SAVED_BLEND_NS  // time that blending took
+    SAVED_BLEND_NS,  // time that blending took
+    SAVED_BY_RAY     // 1: each pixel has its own order
 };
 
 // A splat in a tile. Mask and splat lie side by side: a scatter into tiles then writes to one place a tile, not to two.
@@ -66,6 +74,7 @@ struct Binned {
     const int64_t* tile_starts;  // [tiles + 1]
     const Pair* pairs;           // [pairs]
     int64_t* tile_costs;         // [tiles] work that the forward found in each tile, for the backward's split
+    const DepthPlane<T>* planes;  // [count], or null: all pixels in the order of the pairs
     int64_t tiles() const { return int64_t(tiles_x) * tiles_y; }
 };
 
@@ -80,7 +89,9 @@ inline Binned<T> binned_view(const Context* saved) {
             static_cast<const Record<T>*>(saved->memory[SAVED_RECORDS]),
             static_cast<const int64_t*>(saved->memory[SAVED_TILE_STARTS]),
             static_cast<const Pair*>(saved->memory[SAVED_PAIRS]),
-            static_cast<int64_t*>(saved->memory[SAVED_TILE_COSTS])};
+            static_cast<int64_t*>(saved->memory[SAVED_TILE_COSTS]),
+            saved->numbers[SAVED_BY_RAY] ? static_cast<const DepthPlane<T>*>(saved->memory[SAVED_PLANES])
+                                         : nullptr};
 }
 
 // Sorts and bins the splats into `saved` (bin_kernel.cpp). Returns a Status.

@@ -8,9 +8,12 @@
 //      count, so results do not depend on timing
 //   2. the threads' buffers are added, in the order of the threads, and turned into gradients of the inputs
 //
+// Where each pixel has its own order (by_ray.h), a block is replayed in two passes: along the rays, which gives each
+// candidate's weight and dL/d(ln alpha) in each lane; then candidate by candidate, for the sums.
+//
 // The sums, and what they become, are in footprint.h. Those of absolute values cost a little, so kernels that make them are
 // apart from those that do not.
-#include "rasterize.h"
+#include "by_ray.h"
 #include "reduce.h"
 
 SPLAT_BEGIN_ISA
@@ -79,6 +82,11 @@ struct BackwardRaster {
         const V behind = M::load(state.behind) - step.weight * own;
         M::store(state.behind, behind);
         const V g = log_alpha_gradient<M>(step, alpha, own, behind);
+        add_shape(record, u, v, g, sums);
+        return M::any(step.transmittance > T(0));
+    }
+
+    static SPLAT_FN void add_shape(const Record<T>& record, V u, V v, V g, V* sums) {
         const V gu = g * u, gv = g * v;
         sums[SUM_G] += g;
         sums[SUM_GU] += gu;
@@ -91,7 +99,57 @@ struct BackwardRaster {
             sums[SUM_ABSOLUTE_X] -= M::negative_magnitude(gu);
             sums[SUM_ABSOLUTE_Y] -= M::negative_magnitude(along_y);
         }
-        return M::any(step.transmittance > T(0));
+    }
+
+    void replay_tile_by_ray(const Tile<T>& tile, int64_t index, BackwardBlock<T, C>* blocks, BlockLists& lists,
+                            RayQueues<T, 3>& queues, T* lines) const {
+        lists.fill(binned, index, tile.blocks_inside());
+        for (int block = 0; block < TILE_BLOCKS; ++block) {
+            const int64_t entered = replay_rays(tile, block, lists, queues, blocks[block]);
+            for (int64_t place = 0; place < entered; ++place)
+                add_candidate(tile, block, queues, place, blocks[block], lines);
+        }
+    }
+
+    // Along the rays: the weights and gradients of the candidates that took part, and how many did.
+    int64_t replay_rays(const Tile<T>& tile, int block, const BlockLists& lists, RayQueues<T, 3>& queues,
+                        const BackwardBlock<T, C>& state) const {
+        V transmittance = M::load(state.transmittance), behind = M::load(state.behind);
+        V v_image[C];
+        for (int k = 0; k < C; ++k) v_image[k] = M::load(state.v_image[k]);
+        auto &weights = queues.extra[0], &gradients = queues.extra[1], &owns = queues.extra[2];
+        const int64_t first = lists.starts[block];
+        return queues.walk(
+            binned, lists.splats + first, lists.starts[block + 1] - first, tile.center_x[block % BLOCKS],
+            tile.center_y[block / BLOCKS],
+            [&](int64_t place, const Record<T>& record, V) SPLAT_INLINE {
+                V own = V{};
+                for (int k = 0; k < C; ++k) own += v_image[k] * record.features[k];
+                M::store(owns[place], own);
+                M::store(weights[place], V{});
+                M::store(gradients[place], V{});
+            },
+            [&](typename M::I places, V alpha) SPLAT_INLINE {
+                const Blend<M> step = blend<M>(alpha, transmittance);
+                transmittance = step.transmittance;
+                const V own = queues.gather(owns, places);
+                behind = behind - step.weight * own;
+                queues.scatter(weights, places, step.weight);
+                queues.scatter(gradients, places, log_alpha_gradient<M>(step, alpha, own, behind));
+                return M::any(transmittance > T(0));
+            });
+    }
+
+    void add_candidate(const Tile<T>& tile, int block, const RayQueues<T, 3>& queues, int64_t place,
+                       const BackwardBlock<T, C>& state, T* lines) const {
+        const int32_t splat = queues.candidates[place].splat;
+        const Record<T>& record = binned.records[splat];
+        V u, v, sums[SUMS] = {};
+        Footprint<T>(record).offsets(tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS], u, v);
+        const V weight = M::load(queues.extra[0][place]);
+        for (int k = 0; k < C; ++k) sums[SUM_FEATURES + k] = weight * M::load(state.v_image[k]);
+        add_shape(record, u, v, M::load(queues.extra[1][place]), sums);
+        add_lane_sums<T, SUMS>(sums, lines + int64_t(splat) * LINE);
     }
 
     // Numbers are only written here, and read as vectors after the whole tile: a vector read soon after would have to
@@ -137,6 +195,32 @@ struct BackwardRaster {
             if (owner < thread) first = tile + 1;
             if (owner <= thread) last = tile + 1;
         }
+    }
+
+    // Returns a Status.
+    int replay_by_ray(T* lines, int threads) const {
+        const ContextOwner scratch(CONTEXT_RAY_SCRATCH);
+        const RayMemory<T> memory(binned);
+        const size_t bytes = memory.template bytes<3>();
+        char* const all =
+            scratch.get() ? static_cast<char*>(context_reserve(scratch.get(), 0, bytes * threads)) : nullptr;
+        if (!all) return fail(STATUS_OUT_OF_MEMORY, "no memory for the queues of %lld splats", (long long)memory.most);
+        on_threads(threads, [&](int thread, int parts) {
+            T* mine = lines + int64_t(thread) * args.count * LINE;
+            std::memset(mine, 0, size_t(args.count) * LINE * sizeof(T));
+            BackwardBlock<T, C> blocks[TILE_BLOCKS];
+            BlockLists lists;
+            RayQueues<T, 3> queues;
+            memory.place(all + thread * bytes, lists, queues);
+            int64_t first, last;
+            share(thread, parts, first, last);
+            for (int64_t index = first; index < last; ++index) {
+                const Tile<T> tile(binned, index, args.width, args.height);
+                read_tile(tile, blocks);
+                replay_tile_by_ray(tile, index, blocks, lists, queues, mine);
+            }
+        });
+        return STATUS_OK;
     }
 
     void replay(T* lines, int threads) const {
@@ -191,7 +275,11 @@ struct BackwardRaster {
         if (!lines)
             return fail(STATUS_OUT_OF_MEMORY, "no memory for the gradients of %lld splats",
                         (long long)args.count);
-        replay(lines, threads);
+        if (binned.planes) {
+            if (const int status = replay_by_ray(lines, threads)) return status;
+        } else {
+            replay(lines, threads);
+        }
         parallel_for(args.count, 2048,
                      [&](int64_t begin, int64_t end, int) { finish(begin, end, lines, threads); });
         return STATUS_OK;

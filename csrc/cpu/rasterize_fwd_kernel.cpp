@@ -4,7 +4,10 @@
 // a tile (T and C sums, a vector each) stays in the first-level cache. A batch of pairs at a time: first the alphas in the
 // blocks `mask & alive` of each pair, then their blending. A block leaves `alive` when all its rays have ended, and the tile
 // ends when no block is alive.
-#include "rasterize.h"
+//
+// Where each pixel has its own order (by_ray.h) a tile's blocks are blended one after the other. Weights come in the order
+// of the rays, one candidate a lane; what they weigh is added in the order of the candidates, one for all lanes.
+#include "by_ray.h"
 
 SPLAT_BEGIN_ISA
 
@@ -69,6 +72,42 @@ struct ForwardRaster {
         return batch.work;
     }
 
+    // The same, each pixel in its own order.
+    int64_t blend_tile_by_ray(const Tile<T>& tile, int64_t index, ForwardBlock<T, C>* blocks,
+                              BlockLists& lists, RayQueues<T, 1>& queues) const {
+        lists.fill(binned, index, tile.blocks_inside());
+        int64_t work = 0;
+        for (int block = 0; block < TILE_BLOCKS; ++block)
+            work += blend_block_by_ray(tile, block, lists, queues, blocks[block]);
+        return work;
+    }
+
+    int64_t blend_block_by_ray(const Tile<T>& tile, int block, const BlockLists& lists,
+                               RayQueues<T, 1>& queues, ForwardBlock<T, C>& state) const {
+        V transmittance = fresh_transmittance<T>(tile.place(block, args.width));
+        auto* const weights = queues.extra[0];
+        const int64_t first = lists.starts[block];
+        const int64_t entered = queues.walk(
+            binned, lists.splats + first, lists.starts[block + 1] - first, tile.center_x[block % BLOCKS],
+            tile.center_y[block / BLOCKS],
+            [&](int64_t place, const Record<T>&, V) SPLAT_INLINE { M::store(weights[place], V{}); },
+            [&](typename M::I places, V alpha) SPLAT_INLINE {
+                const Blend<M> step = blend<M>(alpha, transmittance);
+                transmittance = step.transmittance;
+                queues.scatter(weights, places, step.weight);
+                return M::any(transmittance > T(0));
+            });
+        V sums[C] = {};
+        for (int64_t i = 0; i < entered; ++i) {
+            const Record<T>& record = binned.records[queues.candidates[i].splat];
+            const V weight = M::load(weights[i]);
+            for (int k = 0; k < C; ++k) sums[k] += weight * record.features[k];
+        }
+        state.transmittance = transmittance;
+        for (int k = 0; k < C; ++k) state.sums[k] = sums[k];
+        return entered;
+    }
+
     // False when all rays of the block have ended.
     SPLAT_FN bool blend_block(const Record<T>& record, V alpha, ForwardBlock<T, C>& state) const {
         const Blend<M> step = blend<M>(alpha, state.transmittance);
@@ -90,7 +129,9 @@ struct ForwardRaster {
         }
     }
 
-    void run() const {
+    // Returns a Status.
+    int run() const {
+        if (binned.planes) return run_by_ray();
         TileQueue queue(binned.tiles());
         on_threads(thread_count(), [&](int thread, int) {
             ForwardBlock<T, C> blocks[TILE_BLOCKS];
@@ -101,6 +142,29 @@ struct ForwardRaster {
                 write_tile(tile, blocks);
             }
         });
+        return STATUS_OK;
+    }
+
+    int run_by_ray() const {
+        const ContextOwner scratch(CONTEXT_RAY_SCRATCH);
+        const RayMemory<T> memory(binned);
+        const size_t bytes = memory.template bytes<1>();
+        char* const all = scratch.get() ? static_cast<char*>(context_reserve(scratch.get(), 0, bytes * thread_count()))
+                                        : nullptr;
+        if (!all) return fail(STATUS_OUT_OF_MEMORY, "no memory for the queues of %lld splats", (long long)memory.most);
+        TileQueue queue(binned.tiles());
+        on_threads(thread_count(), [&](int thread, int) {
+            ForwardBlock<T, C> blocks[TILE_BLOCKS];
+            BlockLists lists;
+            RayQueues<T, 1> queues;
+            memory.place(all + thread * bytes, lists, queues);
+            for (int64_t index; queue.take(thread, index);) {
+                const Tile<T> tile(binned, index, args.width, args.height);
+                binned.tile_costs[index] = blend_tile_by_ray(tile, index, blocks, lists, queues);
+                write_tile(tile, blocks);
+            }
+        });
+        return STATUS_OK;
     }
 };
 
@@ -132,13 +196,14 @@ int run_fwd(const RasterizeFwdArgs<T>& args) {
     numbers[SAVED_HEIGHT] = args.height;
     numbers[SAVED_CHANNELS] = args.channels;
     numbers[SAVED_SCALAR_BYTES] = sizeof(T);
+    numbers[SAVED_BY_RAY] = args.depth_slopes != nullptr;
     const int64_t begin = now_ns();
     if (const int status = bin_splats(args, saved.get())) return status;
     const int64_t binned = now_ns();
-    with_channels(args.channels, [&](auto channels) {
-        ForwardRaster<T, decltype(channels)::VALUE>{args, binned_view<T>(saved.get())}.run();
-        return 0;
+    const int status = with_channels(args.channels, [&](auto channels) {
+        return ForwardRaster<T, decltype(channels)::VALUE>{args, binned_view<T>(saved.get())}.run();
     });
+    if (status) return status;
     numbers[SAVED_BIN_NS] = binned - begin;
     numbers[SAVED_BLEND_NS] = now_ns() - binned;
     if (args.context) *args.context = saved.take();

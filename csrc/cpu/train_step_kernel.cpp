@@ -57,17 +57,22 @@ struct TrainStep {
 
     bool reserve(Context* scratch) {
         const int64_t count = update.count, pixels = int64_t(loss.height) * loss.width;
-        Pieces<T> screen(scratch, STEP_SCREEN, count * (2 + 1 + 3 + 1 + CHANNELS), 5);
+        Pieces<T> screen(scratch, STEP_SCREEN, count * (2 + 1 + 2 + 3 + 1 + CHANNELS), 6);
         Pieces<T> gradient(scratch, STEP_SCREEN_GRADIENT, count * (3 + 1 + CHANNELS), 3);
         Pieces<T> picture(scratch, STEP_PICTURE, 2 * pixels * (CHANNELS + 1), 4);
         if (!screen || !gradient || !picture) return false;
-        raster = {count,   update.width, update.height, CHANNELS,        0,       nullptr, nullptr,
-                  nullptr, nullptr,      nullptr,       loss.background, nullptr, nullptr, &forward};
+        raster.count = count;
+        raster.width = update.width;
+        raster.height = update.height;
+        raster.channels = CHANNELS;
+        raster.background = loss.background;
+        raster.context = &forward;
         raster.means2d = screen.take(2 * count);
         raster.conics = screen.take(3 * count);
         raster.opacities = screen.take(count);
         raster.features = screen.take(CHANNELS * count);
         raster.depths = screen.take(count);
+        raster.depth_slopes = args.by_ray ? screen.take(2 * count) : nullptr;
         update.radii = args.radii;
         update.v_means2d = args.v_means2d;
         update.v_depths = update.v_normals = nullptr;
@@ -87,7 +92,8 @@ struct TrainStep {
                               update.antialiased, update.dilation_px2, update.near_depth, update.means,
                               update.log_scales, update.quats_wxyz, update.opacity_logits, update.viewmat,
                               update.intrinsics, mutable_of(raster.means2d), mutable_of(raster.depths),
-                              mutable_of(raster.conics), mutable_of(raster.opacities), nullptr, args.radii});
+                              mutable_of(raster.conics), mutable_of(raster.opacities), nullptr,
+                              mutable_of(raster.depth_slopes), args.radii});
     }
 
     int color() const {
