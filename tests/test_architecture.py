@@ -54,22 +54,22 @@ ALLOWED: dict[str, set[str]] = {
 }
 # Modules of the add-on that must not know Blender: they are tested without it.
 WITHOUT_BPY = (
-    "addon.session",
-    "addon.curve",
-    "addon.child_process",
-    "addon.engine_process",
-    "addon.engine_setup",
-    "addon.adviser",
-    "addon.earlier_runs",
-    "addon.run_follower",
-    "addon.running",
+    "addon.runs.session",
+    "addon.runs.curve",
+    "addon.engine.child_process",
+    "addon.engine.engine_process",
+    "addon.engine.setup",
+    "addon.runs.adviser",
+    "addon.runs.earlier_runs",
+    "addon.runs.run_follower",
+    "addon.runs.running",
 )
 # Who may write to stdout: the commands. Everyone else logs, or returns.
 PRINTERS = (
     "splat_engine.cli",
     "splat_engine.report",
-    "addon.headless",
-    "addon.event_stream",
+    "addon.commands.headless",
+    "addon.commands.event_stream",
     "addon.__main__",
     "tools",
 )
@@ -195,11 +195,11 @@ def test_logic_of_the_addon_knows_no_blender(module: str) -> None:
         (f"{OPS}.reference.project", f"{NATIVE}.library", False),
         (f"{OPS}.project", f"{FIT}.loop", False),
         (f"{FIT}.loop", "splat_engine.cli", False),
-        ("addon.scene", "torch", False),
-        ("addon.scene", f"{FIT}.loop", False),
-        ("addon.scene", f"{FORMATS}.splats", True),
-        ("addon.scene", "scipy", False),
-        (f"{FORMATS}.ply", "addon.scene", False),
+        ("addon.scene.splat_object", "torch", False),
+        ("addon.scene.splat_object", f"{FIT}.loop", False),
+        ("addon.scene.splat_object", f"{FORMATS}.splats", True),
+        ("addon.scene.splat_object", "scipy", False),
+        (f"{FORMATS}.ply", "addon.scene.splat_object", False),
     ],
 )
 def test_the_rule_itself(module: str, name: str, allowed: bool) -> None:

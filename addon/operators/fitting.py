@@ -10,8 +10,11 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import earlier_runs, engine_jobs, following, properties, results, running, workflow
-from ..session import Session, State
+from ..engine import engine_jobs
+from ..runs import earlier_runs, following, running, workflow
+from ..runs.session import Session, State
+from ..scene import results
+from ..settings import properties
 from .words import in_words
 
 _TIMER_S = 0.1

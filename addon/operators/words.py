@@ -18,8 +18,9 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import error_box, running
-from ..version import version
+from ..display import error_box
+from ..package import version
+from ..runs import running
 
 _logger = logging.getLogger(__name__)
 _FOLDERS = re.compile(r"(?<![\w.])(?:[A-Za-z]:[\\/]|[\\/])(?:[^\\/\"'\n<>|:]+[\\/])+")

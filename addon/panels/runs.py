@@ -9,10 +9,10 @@ from typing import Any
 
 import bpy
 
-from .. import earlier_runs, running, workflow
-from ..earlier_runs import EarlierRun, RunState
-from ..layouts import draw_text, line_characters
+from ..display.layouts import draw_text, line_characters
 from ..operators.fitting import run_folders
+from ..runs import earlier_runs, running, workflow
+from ..runs.earlier_runs import EarlierRun, RunState
 from .sidebar import Sidebar
 
 _LOOK_AGAIN_S = 3.0

@@ -16,11 +16,13 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import background, earlier_runs, engine_process, registration, workflow
-from addon.earlier_runs import RunState
-from addon.engine_process import EngineProcess
-from addon.run_follower import RunFollower
-from addon.session import Session, State
+from addon import registration
+from addon.engine import engine_process
+from addon.engine.engine_process import EngineProcess
+from addon.runs import background, earlier_runs, workflow
+from addon.runs.earlier_runs import RunState
+from addon.runs.run_follower import RunFollower
+from addon.runs.session import Session, State
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import FitSettings, RunSettings, StartSettings

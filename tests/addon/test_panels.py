@@ -11,9 +11,12 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import panels, properties, registration, running, scene, target_size
+from addon import panels, registration
 from addon.operators import words
-from addon.session import Session, State
+from addon.runs import running
+from addon.runs.session import Session, State
+from addon.scene import splat_object
+from addon.settings import properties, target_size
 from splat_engine.formats import events
 from splat_engine.formats.errors import OutOfMemory, UserError
 from splat_engine.formats.run import RunDirectory
@@ -227,8 +230,8 @@ def test_every_setting_is_in_a_panel():
 
 def test_origin_of_the_active_object():
     """With a splat object active, the files panel says which run made it, how many splats and how close."""
-    made = scene.Provenance(run="/work/x.splatfit/run", psnr_db=33.0, splats=4000, formation="blender")
-    object = scene.add_splats(cloud(), bpy.context.scene, provenance=made).object
+    made = splat_object.Provenance(run="/work/x.splatfit/run", psnr_db=33.0, splats=4000, formation="blender")
+    object = splat_object.add_splats(cloud(), bpy.context.scene, provenance=made).object
     bpy.context.view_layer.objects.active = object
     text = " ".join(draw(panels.files.SPLATFIT_PT_files).texts())
     assert "From x.splatfit/run" in text and "33.0 dB on views it never saw: very close" in text
@@ -239,7 +242,7 @@ def test_comparison_is_offered_where_there_are_splats():
     """Without splats there is nothing to compare; with some a button, then the two sides and the way back."""
     panel = panels.result.SPLATFIT_PT_result
     assert draw(panel).operators() == []
-    scene.add_splats(cloud(), bpy.context.scene)
+    splat_object.add_splats(cloud(), bpy.context.scene)
     assert draw(panel).operators() == ["splatfit.compare"]
     bpy.ops.splatfit.compare()
     assert draw(panel).operators() == ["splatfit.compare"] * 3

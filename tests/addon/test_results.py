@@ -1,4 +1,4 @@
-"""addon.results: earlier splats kept, originals hidden for a result and shown again exactly."""
+"""addon.scene.results: earlier splats kept, originals hidden for a result and shown again exactly."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import following, registration, results, rig_overlay, scene, target_size, workflow
-from addon.session import Session
+from addon import registration
+from addon.display import rig_overlay
+from addon.runs import following, workflow
+from addon.runs.session import Session
+from addon.scene import results, splat_object
+from addon.settings import target_size
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.splat_ply import write_splat_ply
 from tests.addon.capture_scenes import camera, cube
@@ -36,7 +40,7 @@ def states() -> dict[str, tuple[bool, bool]]:
 
 
 def splats() -> list[Any]:
-    return [item for item in bpy.context.scene.objects if scene.is_splat_object(item)]
+    return [item for item in bpy.context.scene.objects if splat_object.is_splat_object(item)]
 
 
 def test_a_result_replaces_the_earlier_one_or_becomes_a_new_object(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""addon.workflow: what a fit does to the scene before and after the engine."""
+"""addon.runs.workflow: what a fit does to the scene before and after the engine."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import scene, workflow
-from addon.session import State
+from addon.runs import workflow
+from addon.runs.session import State
+from addon.scene import splat_object
 from splat_engine.formats.capture import read_capture
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.exr import read_passes
@@ -50,7 +51,7 @@ def test_result_says_where_it_is_from(run):
     """Name and custom properties of the object name the run, its look, version and quality."""
     added = workflow.import_run(bpy.context.scene, run, 30.5)
     assert added.object.name == "Splats fits/first"
-    assert scene.get_provenance(added.object) == scene.Provenance(
+    assert splat_object.get_provenance(added.object) == splat_object.Provenance(
         run=str(run.root.resolve()), formation="blender", version="0.1.0", splats=30, psnr_db=30.5
     )
 
@@ -62,8 +63,10 @@ def test_second_result_of_a_run_replaces_the_first(run):
     write_splat_ply(run.splats, cloud(12, degree=1))
     second = workflow.import_run(bpy.context.scene, run)
     assert second.object == first and second.count == 12 and first.location.x == 4
-    assert scene.get_provenance(first).psnr_db is None and scene.get_provenance(first).splats == 12
-    assert len(scene.read_splats(first)) == 12 and len(bpy.data.objects) == 1
+    assert (
+        splat_object.get_provenance(first).psnr_db is None and splat_object.get_provenance(first).splats == 12
+    )
+    assert len(splat_object.read_splats(first)) == 12 and len(bpy.data.objects) == 1
 
 
 def test_run_without_a_result_is_told(tmp_path):
