@@ -52,6 +52,10 @@ ALLOWED: dict[str, set[str]] = {
         NATIVE,
     },
 }
+# The add-on's folders and files, each above those that it may import.
+ADDON_FROM_BELOW = (
+    "blender package reports capture scene settings engine runs edit display operators panels commands registration"
+).split()
 # Modules of the add-on that must not know Blender: they are tested without it.
 WITHOUT_BPY = (
     "addon.runs.session",
@@ -170,6 +174,31 @@ def test_arrows_point_one_way(module: str) -> None:
         if not is_allowed(module, name)
     ]
     assert not wrong, f"{module} may not import " + ", ".join(wrong)
+
+
+def part_of(module: str) -> str:
+    """Returns the part of the add-on that a module belongs to."""
+    return module.split(".")[1]
+
+
+def test_each_part_of_the_addon_has_its_place() -> None:
+    """None is forgotten below, and none is left that is gone."""
+    parts = {part_of(name) for name in MODULES if is_within(name, "addon") and name != "addon"}
+    assert parts - {"__main__"} == set(ADDON_FROM_BELOW)
+
+
+@pytest.mark.parametrize("part", ADDON_FROM_BELOW)
+def test_parts_of_the_addon_stand_on_those_below(part: str) -> None:
+    """Inside the add-on, too, arrows point one way."""
+    below = ADDON_FROM_BELOW[: ADDON_FROM_BELOW.index(part) + 1]
+    inside = [name for name in MODULES if is_within(name, f"addon.{part}")]
+    wrong = [
+        f"{module}, line {line}: {name}"
+        for module in inside
+        for line, name in imports_of(module, MODULES[module])
+        if name.startswith("addon.") and part_of(name) not in below
+    ]
+    assert inside and not wrong
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if any(is_within(name, p) for p in WITHOUT_BPY)])

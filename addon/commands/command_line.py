@@ -13,16 +13,14 @@ from splat_engine.formats.settings import (
     add_arguments,
     add_run_arguments,
     capture_with_preset,
-    declarations,
     from_arguments,
     run_with_arguments,
 )
 
-from ..engine.engine_process import setting_options
 from ..package import version
+from ..runs.capture_process import CAPTURE_PREFIX, bare_options
 from . import headless_engine
 
-_CAPTURE_PREFIX = "capture"
 _EXIT_HELP = (
     "Exit codes: 0 done, 1 something you can mend (stderr says what), 2 wrong command line, 3 failure of the "
     "program, 130 interrupted."
@@ -65,21 +63,11 @@ def _add_out(parser: Any) -> None:
 
 
 def _add_settings(parser: Any, *, fit: bool) -> None:
-    add_arguments(parser, CaptureSettings, prefix=_CAPTURE_PREFIX, bare=_bare())
+    add_arguments(parser, CaptureSettings, prefix=CAPTURE_PREFIX, bare=bare_options())
     if fit:
         add_run_arguments(parser)
     else:
         add_arguments(parser, FitSettings, only={"preset"})  # how many views, and of how many samples
-
-
-def _bare() -> set[str]:
-    """Returns the capture's settings whose options go without a prefix: a fit has none of the same name."""
-    return set(declarations(CaptureSettings)) - set(declarations(FitSettings))
-
-
-def capture_options(settings: CaptureSettings) -> list[str]:
-    """Returns the options of ``capture`` that give these settings."""
-    return setting_options(settings, CaptureSettings(), _CAPTURE_PREFIX, _bare())
 
 
 def _add_fit(commands: Any) -> None:
@@ -167,7 +155,7 @@ def capture_settings(options: argparse.Namespace) -> CaptureSettings:
     """
     preset = run_with_arguments(RunSettings(), options).fit.preset
     base = capture_with_preset(CaptureSettings(), preset)
-    return from_arguments(CaptureSettings, options, prefix=_CAPTURE_PREFIX, base=base)
+    return from_arguments(CaptureSettings, options, prefix=CAPTURE_PREFIX, base=base)
 
 
 def run_settings(options: argparse.Namespace) -> RunSettings:

@@ -27,7 +27,7 @@ from splat_engine.formats.splat_ply import write_splat_ply
 from ..engine import engine_jobs
 from ..runs import workflow
 from ..runs.session import Session, State
-from ..scene import blend_file, blender_render, splat_object
+from ..scene import blend_file, blender_render, originals, splat_object
 from . import command_line, headless_engine
 from .event_stream import EXIT_INTERRUPTED, EventStream
 
@@ -89,7 +89,7 @@ def _fit(options: argparse.Namespace) -> Result:
     added, seconds = workflow.timed_import(found.scene, session.run, session.report.test_psnr_db)
     notes = list(added.notes)
     if options.hide_originals:
-        notes += workflow.hide_originals(found.scene, found.view_layer, added.object)
+        notes += originals.hide(found.scene, found.view_layer, added.object)
     blend_file.save(options.out)
     for note in notes:
         _say(f"note: {note}")

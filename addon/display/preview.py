@@ -16,10 +16,10 @@ from typing import Any
 
 from splat_engine.formats.errors import UserError
 
-from ..runs import following, workflow
+from ..runs import following
 from ..runs.running import Running
 from ..runs.session import Session
-from ..scene import point_cloud, splat_object
+from ..scene import point_cloud, results, splat_object
 from .engine_view import Requests, icon
 from .first_look import read_first_look
 from .snapshots import Reading, Snapshot, read_snapshot
@@ -99,7 +99,7 @@ class LivePreview:
         self._ask()
         capture, most = self.session.capture_directory, _most()
         is_starting = not self.session.report.steps
-        if capture is not None and is_starting and not workflow.results_of(target, self.session.run.root):
+        if capture is not None and is_starting and not results.made_by(target, self.session.run.root):
             self._reading = Reading(lambda: read_first_look(capture, most))
 
     def _ask(self) -> None:
@@ -158,7 +158,7 @@ def show(target: Any, session: Session, snapshot: Snapshot, *, is_first: bool) -
     """
     run = session.run.root
     origin = str(run.resolve())
-    found = [item for item in workflow.results_of(target, run) if splat_object.is_own_point_cloud(item)]
+    found = [item for item in results.made_by(target, run) if splat_object.is_own_point_cloud(item)]
     chosen = target.splatfit
     if not found and not is_first and chosen.preview_run == origin:
         return None
@@ -168,7 +168,7 @@ def show(target: Any, session: Session, snapshot: Snapshot, *, is_first: bool) -
         object = found[0]
         splat_object.refill(object, snapshot.attributes)
     else:
-        object = splat_object.new_splat_object(workflow.result_name(run), snapshot.attributes)
+        object = splat_object.new_splat_object(results.result_name(run), snapshot.attributes)
         target.collection.objects.link(object)
     splat_object.set_provenance(object, _provenance(origin, snapshot))
     chosen.preview_run = origin

@@ -13,13 +13,13 @@ from typing import Any
 
 import bpy
 import gpu
-from bpy.app.handlers import persistent
 from gpu_extras.batch import batch_for_shader
 
 from splat_engine.formats.capture import View
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import AROUND_RIGS, CaptureSettings, declarations
 
+from .. import blender
 from ..capture.plan import Plan, around_views
 from ..capture.rigs import Framing
 from ..settings import choices, properties
@@ -173,20 +173,16 @@ def _draw_lines(shader: Any, ends: Lines, color: tuple[float, float, float, floa
         make(shader, "LINES", {"pos": ends}).draw(shader)
 
 
-@persistent  # type: ignore[untyped-decorator]
 def _file_loads(*_: Any) -> None:
     hide()
 
 
 def register() -> None:
     """Has what is shown go when another file is loaded."""
-    handlers: Any = bpy.app.handlers.load_pre
-    handlers.append(_file_loads)
+    blender.call_at("load_pre", _file_loads)
 
 
 def unregister() -> None:
     """Takes away what is shown; does nothing where nothing is."""
     hide()
-    handlers: Any = bpy.app.handlers.load_pre
-    if _file_loads in handlers:
-        handlers.remove(_file_loads)
+    blender.call_no_more("load_pre", _file_loads)

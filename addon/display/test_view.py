@@ -8,10 +8,10 @@ from typing import Any
 
 import bpy
 import numpy as np
-from bpy.app.handlers import persistent
 
 from splat_engine.formats.settings import PLACED_RIGS
 
+from .. import blender
 from .layouts import duration
 from .picture_icon import PictureIcon, Pixels
 
@@ -102,21 +102,17 @@ def small_of(image: Any, side_px: int) -> Pixels:
     return small
 
 
-@persistent  # type: ignore[untyped-decorator]
 def _file_loads(*_: Any) -> None:
     _tested.clear()
 
 
 def register() -> None:
     """Has tests forgotten when another file is loaded."""
-    handlers: Any = bpy.app.handlers.load_pre
-    handlers.append(_file_loads)
+    blender.call_at("load_pre", _file_loads)
 
 
 def unregister() -> None:
     """Forgets everything; does nothing where there is nothing."""
     _tested.clear()
     _icon.free()
-    handlers: Any = bpy.app.handlers.load_pre
-    if _file_loads in handlers:
-        handlers.remove(_file_loads)
+    blender.call_no_more("load_pre", _file_loads)

@@ -10,8 +10,8 @@ import bpy
 from splat_engine.formats.errors import UserError
 
 from ..edit import measures, placing, points, surfaces, volumes
-from ..runs import workflow
 from ..scene import splat_object
+from ..scene.results import KEPT_KEY
 from .words import in_words
 
 _DIALOG_WIDTH_PX = 320
@@ -353,7 +353,7 @@ class SPLATFIT_OT_separate_selected(_OfSplats, bpy.types.Operator):
         object = points.editable(context.object)
         chosen = points.selected(object)
         part = points.split_off(object, chosen)
-        part[workflow.KEPT_KEY] = True  # the run's next result is for the other part
+        part[KEPT_KEY] = True  # the run's next result is for the other part
         self.report({"INFO"}, f"{int(chosen.sum()):,} splats are now {part.name}")
         return {"FINISHED"}
 

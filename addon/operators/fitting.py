@@ -280,9 +280,9 @@ class SPLATFIT_OT_discard(bpy.types.Operator):
             return {"CANCELLED"}
         job.session.discard()
         target = following.scene_of(job)
-        for item in workflow.results_of(target, job.session.run.root) if target is not None else ():
+        for item in results.made_by(target, job.session.run.root) if target is not None else ():
             if item.session_uid not in job.earlier:
-                workflow.remove_splats(item)
+                results.remove_splats(item)
         running.forget()
         for note in earlier_runs.remove(job.session.run.root):
             self.report({"WARNING"}, note)

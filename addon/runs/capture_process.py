@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from splat_engine.formats import events
-from splat_engine.formats.settings import CaptureSettings
+from splat_engine.formats.settings import CaptureSettings, FitSettings, declarations
 
-from ..commands.command_line import capture_options
 from ..engine.child_process import ChildProcess, checkout
+from ..engine.engine_process import setting_options
 
 COPY_NAME = "source.blend"
 LOG_NAME = "capture.log"
+CAPTURE_PREFIX = "capture"
+"""Of options whose name a setting of the fit has too."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,16 @@ class CaptureJob:
     run: Path
     settings: CaptureSettings
     engine_python: str = ""
+
+
+def bare_options() -> set[str]:
+    """Returns the capture's settings whose options go without a prefix: a fit has none of the same name."""
+    return set(declarations(CaptureSettings)) - set(declarations(FitSettings))
+
+
+def capture_options(settings: CaptureSettings) -> list[str]:
+    """Returns the options of ``capture`` that give these settings."""
+    return setting_options(settings, CaptureSettings(), CAPTURE_PREFIX, bare_options())
 
 
 def capture_words(job: CaptureJob) -> list[str]:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import bpy
-from bpy.app.handlers import persistent
 
 from splat_engine.formats.errors import UserError
 
 from .. import blender
+from ..reports import failure_report
 from ..scene import results
 from . import running, workflow
 from .running import Running
@@ -66,7 +66,7 @@ def job_of(session: Any, scene: Any, *, goes_on: bool = False, **facts: Any) -> 
         goes_on: It resumes a run: splats that the run has left in the scene are this session's own.
         facts: More attributes of ``Running``.
     """
-    left = () if goes_on else workflow.results_of(scene, session.run.root)
+    left = () if goes_on else results.made_by(scene, session.run.root)
     earlier = frozenset(item.session_uid for item in left)
     return Running(session, scene.name, scene.session_uid, earlier=earlier, **facts)
 
@@ -161,8 +161,6 @@ def redraw() -> None:
 
 
 def _show_failure(error: BaseException) -> None:
-    from ..operators.words import failure_report
-
     windows: Any = bpy.context.window_manager.windows  # type: ignore[union-attr]
     if len(windows):
         operators: Any = bpy.ops
@@ -170,14 +168,13 @@ def _show_failure(error: BaseException) -> None:
             operators.splatfit.failure("INVOKE_DEFAULT", details=failure_report(error))
 
 
-@persistent  # type: ignore[untyped-decorator]
 def _before_another_file(*_: object) -> None:
     running.forget()
 
 
 def register() -> None:
     """Sees to it that no session outlives its file."""
-    bpy.app.handlers.load_pre.append(_before_another_file)
+    blender.call_at("load_pre", _before_another_file)
 
 
 def unregister() -> None:
@@ -185,5 +182,4 @@ def unregister() -> None:
     running.forget()
     if bpy.app.timers.is_registered(_tick):
         bpy.app.timers.unregister(_tick)
-    if _before_another_file in bpy.app.handlers.load_pre:
-        bpy.app.handlers.load_pre.remove(_before_another_file)
+    blender.call_no_more("load_pre", _before_another_file)

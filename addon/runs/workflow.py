@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,11 @@ from ..capture.adaptive import adaptive_steps, unsuitable
 from ..capture.capture import CaptureSteps, capture_steps
 from ..capture.checks import scene_warnings
 from ..engine import engine_process
+from ..scene.results import as_fitted, made_by, result_name
 from ..scene.splat_object import (
     Added,
     Provenance,
     add_splats,
-    get_provenance,
-    is_splat_object,
     replace_splats,
 )
 from . import background
@@ -38,20 +38,6 @@ from .session import CaptureStep, Session
 
 LOCK_NAME = "capture.lock"
 """In a capture's folder; held while views are rendered."""
-ORIGINAL_TYPES = {
-    "MESH",
-    "CURVE",
-    "SURFACE",
-    "META",
-    "FONT",
-    "CURVES",
-    "POINTCLOUD",
-    "VOLUME",
-    "GREASEPENCIL",
-}
-"""Types of objects whose picture the splats replace."""
-KEPT_KEY = "splatfit_kept"
-"""Custom property of a splat object that the next result of its run does not replace."""
 
 
 @dataclass(frozen=True)
@@ -200,26 +186,18 @@ def _capture_for(request: FitRequest, warnings: list[str]) -> Iterator[CaptureSt
 def _capture_steps(request: FitRequest, warnings: list[str]) -> Iterator[CaptureStep]:
     """Captures step by step for a session; closing it puts the scene back.
 
-    What this run made before is hidden meanwhile: splats are fitted to the scene, not to their own picture.
+    Splats are fitted to the scene, not to their own picture: what this run made before is hidden meanwhile, and originals
+    that were hidden for a result are shown.
     """
-    made_before = results_of(request.scene, request.run_directory, with_kept=True)
-    earlier = [item for item in made_before if not item.hide_render]
-    for item in earlier:
-        item.hide_render = True
-    if request.capture.adaptive and unsuitable(request.capture):
-        warnings.append(unsuitable(request.capture))
-    warnings += scene_warnings(request.scene)  # what is missing is known before hours of rendering
-    steps = _steps_of(request)
-    try:
-        with _alone_in(request.capture_directory):
+    with as_fitted(request.scene, request.run_directory):
+        if request.capture.adaptive and unsuitable(request.capture):
+            warnings.append(unsuitable(request.capture))
+        warnings += scene_warnings(request.scene)  # what is missing is known before hours of rendering
+        with closing(_steps_of(request)) as steps, _alone_in(request.capture_directory):
             made = yield from _told(steps)
         if request.source:
             write_capture(replace(made, info=replace(made.info, source=request.source)))
         warnings += [note for note in made.notes if note not in warnings]
-    finally:
-        steps.close()
-        for item in earlier:
-            item.hide_render = False
 
 
 def _told(steps: CaptureSteps) -> Generator[CaptureStep, None, Capture]:
@@ -246,27 +224,6 @@ def _alone_in(capture: Path) -> Lock:
     return Lock(capture / LOCK_NAME, f"The capture {capture}")
 
 
-def results_of(scene: Any, run: Path, *, with_kept: bool = False) -> list[Any]:
-    """Returns the objects of a scene that a run made; those that a person wants to keep as they are only if asked for."""
-    origin = str(run.resolve())
-    found = [item for item in scene.objects if is_splat_object(item) and get_provenance(item).run == origin]
-    return [item for item in found if with_kept or not item.get(KEPT_KEY)]
-
-
-def remove_splats(object: Any) -> None:
-    """Removes a splat object, and its data if nobody else uses it; instances of ellipsoids go with it."""
-    data = object.data
-    bpy.data.objects.remove(object)
-    if data is not None and data.users == 0:
-        bpy.data.batch_remove([data])
-
-
-def result_name(run: Path) -> str:
-    """Returns the name of the object that a run's splats get."""
-    origin = run.resolve()
-    return f"Splats {origin.parent.name}/{origin.name}"
-
-
 def import_run(scene: bpy.types.Scene, run: RunDirectory, psnr_db: float | None = None) -> Added:
     """Brings a run's result into a scene; an object that the same run made before gets the new splats.
 
@@ -282,7 +239,7 @@ def import_run(scene: bpy.types.Scene, run: RunDirectory, psnr_db: float | None 
         raise UserError(f"The run {run.root} has no result yet.", "Finish the fit first.")
     splats, _, notes = read_splat_ply(run.splats)
     provenance = _provenance(splats, run.root, psnr_db)
-    earlier = [item for item in results_of(scene, run.root) if item.type == "POINTCLOUD"]
+    earlier = [item for item in made_by(scene, run.root) if item.type == "POINTCLOUD"]
     if earlier:
         added = replace_splats(earlier[0], splats, provenance)
     else:
@@ -314,33 +271,6 @@ def _provenance(splats: Splats, origin: Path, psnr_db: float | None) -> Provenan
         splats=len(splats),
         psnr_db=psnr_db,
     )
-
-
-def hide_originals(scene: Any, view_layer: Any, kept: Any) -> tuple[str, ...]:
-    """Hides what the splats replace, in the viewport and in renders; lights and cameras stay.
-
-    Args:
-        scene: The scene.
-        view_layer: Whose eye icons are closed.
-        kept: The splat object.
-
-    Returns:
-        Notes: which objects cannot be hidden, because they are linked.
-    """
-    linked = []
-    for object in scene.objects:
-        instances = object.instance_type != "NONE"
-        if object == kept or not (object.type in ORIGINAL_TYPES or instances):
-            continue
-        if object.library is not None and object.override_library is None:
-            linked.append(object.name)
-            continue
-        object.hide_render = True
-        if object.name in view_layer.objects:  # not in a collection that is excluded
-            object.hide_set(True, view_layer=view_layer)
-    if not linked:
-        return ()
-    return (f"Linked objects cannot be hidden here: {', '.join(linked[:5])}{' ...' * (len(linked) > 5)}.",)
 
 
 def timed_import(scene: Any, run: RunDirectory, psnr_db: float | None) -> tuple[Added, float]:

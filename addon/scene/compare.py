@@ -9,8 +9,8 @@ from typing import Any
 
 import bpy
 
-from ..runs.workflow import ORIGINAL_TYPES
 from .encoding import REQUIRED
+from .originals import is_replaceable
 from .splat_object import is_splat_object
 
 OFF, SPLATS, ORIGINALS = "OFF", "SPLATS", "ORIGINALS"
@@ -34,7 +34,7 @@ def sides_of(scene: Any, view_layer: Any) -> tuple[list[Any], list[Any]]:
             continue
         if is_splat_object(item):
             splats.append(item)
-        elif item.type in ORIGINAL_TYPES or item.instance_type != "NONE":
+        elif is_replaceable(item):
             originals.append(item)
     return splats, originals
 

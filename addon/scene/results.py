@@ -7,19 +7,44 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..capture.capture import scene_of
-from ..runs import workflow
-from . import compare
+import bpy
 
+from ..capture.capture import scene_of
+from . import compare, originals
+from .splat_object import get_provenance, is_splat_object
+
+KEPT_KEY = "splatfit_kept"
+"""Custom property of a splat object that the next result of its run does not replace."""
 HIDDEN_KEY = "splatfit_hidden"
 """On an original that was hidden for a result: what was hidden before, of ``_EYE`` and ``_RENDER``."""
 _EYE, _RENDER = 1, 2
 
 
+def made_by(scene: Any, run: Path, *, with_kept: bool = False) -> list[Any]:
+    """Returns the objects of a scene that a run made; those that a person wants to keep as they are only if asked for."""
+    origin = str(run.resolve())
+    found = [item for item in scene.objects if is_splat_object(item) and get_provenance(item).run == origin]
+    return [item for item in found if with_kept or not item.get(KEPT_KEY)]
+
+
+def remove_splats(object: Any) -> None:
+    """Removes a splat object, and its data if nobody else uses it; instances of ellipsoids go with it."""
+    data = object.data
+    bpy.data.objects.remove(object)
+    if data is not None and data.users == 0:
+        bpy.data.batch_remove([data])
+
+
+def result_name(run: Path) -> str:
+    """Returns the name of the object that a run's splats get."""
+    origin = run.resolve()
+    return f"Splats {origin.parent.name}/{origin.name}"
+
+
 def keep_earlier(scene: Any, run: Path) -> None:
     """Has the splats that a run made so far stay as they are: the next result becomes an object of its own."""
-    for item in workflow.results_of(scene, run):
-        item[workflow.KEPT_KEY] = True
+    for item in made_by(scene, run):
+        item[KEPT_KEY] = True
 
 
 def hide_originals(scene: Any, kept: Any) -> tuple[str, ...]:
@@ -36,7 +61,7 @@ def hide_originals(scene: Any, kept: Any) -> tuple[str, ...]:
     if scene.splatfit.compared != compare.OFF:
         compare.show(scene, view_layer, compare.OFF)
     before = {item: _hidden(item, view_layer) for item in scene.objects}
-    notes = workflow.hide_originals(scene, view_layer, kept)
+    notes = originals.hide(scene, view_layer, kept)
     for item, hidden in before.items():
         if _hidden(item, view_layer) != hidden:
             item[HIDDEN_KEY] = hidden
@@ -89,16 +114,22 @@ def as_fitted(scene: Any, run: Path | None) -> Iterator[None]:
         scene: The scene.
         run: The run's folder, or None: it has made nothing yet.
     """
-    made = workflow.results_of(scene, run, with_kept=True) if run is not None else []
-    changed = [item for item in made if not item.hide_render]
-    changed += [item for item in scene.objects if is_original(item) and item.hide_render]
-    for item in changed:
-        item.hide_render = not item.hide_render
+    made = made_by(scene, run, with_kept=True) if run is not None else []
+    left_out = [item for item in made if not item.hide_render]
+    hidden = [item for item in scene.objects if is_original(item) and item.hide_render]
+    brought_back = [item for item in hidden if item not in made]
+    _set_hide_render(left_out, brought_back)
     try:
         yield
     finally:
-        for item in changed:
-            item.hide_render = not item.hide_render
+        _set_hide_render(brought_back, left_out)
+
+
+def _set_hide_render(hidden: list[Any], shown: list[Any]) -> None:
+    for item in hidden:
+        item.hide_render = True
+    for item in shown:
+        item.hide_render = False
 
 
 def is_original(item: Any) -> bool:

@@ -11,7 +11,7 @@ import bpy
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import PRESETS, CaptureSettings, FitSettings, declarations, preset_values
 
-from ..runs.workflow import ORIGINAL_TYPES
+from ..scene.originals import is_replaceable
 from . import target_size
 
 TARGETS = (
@@ -78,7 +78,7 @@ def annotations(remembered: Any) -> dict[str, Any]:
 
 
 def _can_be_target(_: Any, item: Any) -> bool:
-    return item.type in ORIGINAL_TYPES or item.instance_type != "NONE" or bool(item.children)
+    return is_replaceable(item) or bool(item.children)
 
 
 def _retarget(chosen: Any, context: Any) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import bpy
 import numpy as np
-from bpy.app.handlers import persistent
 from numpy.typing import NDArray
 
 from splat_engine.formats.errors import UserError
@@ -179,27 +178,27 @@ def _find() -> float | None:
     return None
 
 
-@persistent  # type: ignore[untyped-decorator]
 def _scene_changed(*_: Any) -> None:
     forget()
 
 
-@persistent  # type: ignore[untyped-decorator]
 def _file_loaded(*_: Any) -> None:
     forget()
     _known.clear()
 
 
-def _handlers() -> tuple[tuple[list[Any], Any], ...]:
-    calls: Any = bpy.app.handlers
-    changed = [calls.depsgraph_update_post, calls.undo_post, calls.redo_post]
-    return ((calls.load_post, _file_loaded), *((handlers, _scene_changed) for handlers in changed))
+_CALLS = (
+    ("load_post", _file_loaded),
+    ("depsgraph_update_post", _scene_changed),
+    ("undo_post", _scene_changed),
+    ("redo_post", _scene_changed),
+)
 
 
 def register() -> None:
     """Listens for changes."""
-    for handlers, call in _handlers():
-        handlers.append(call)
+    for event, call in _CALLS:
+        blender.call_at(event, call)
 
 
 def unregister() -> None:
@@ -209,6 +208,5 @@ def unregister() -> None:
     _waiting.clear()
     if bpy.app.timers.is_registered(_find):
         bpy.app.timers.unregister(_find)
-    for handlers, call in _handlers():
-        if call in handlers:
-            handlers.remove(call)
+    for event, call in _CALLS:
+        blender.call_no_more(event, call)

@@ -14,8 +14,7 @@ import pytest
 from addon import panels, registration
 from addon.edit import points
 from addon.operators import editing
-from addon.runs import workflow
-from addon.scene import ellipsoids, splat_object
+from addon.scene import ellipsoids, results, splat_object
 from splat_engine.formats.splats import Splats
 from tests.addon.clouds import cloud
 from tests.addon.fake_layout import FakeLayout, draw
@@ -228,7 +227,7 @@ def test_a_run_does_not_fill_a_part_anew(splats, tmp_path):
     splat_object.set_provenance(splats, splat_object.Provenance(run=str(tmp_path.resolve())))
     bpy.ops.splatfit.select_by_source(object="Cube")
     bpy.ops.splatfit.separate_selected()
-    assert workflow.results_of(bpy.context.scene, tmp_path) == [splats]
+    assert results.made_by(bpy.context.scene, tmp_path) == [splats]
 
 
 def test_a_part_of_several_objects_is_named_after_the_whole(splats):

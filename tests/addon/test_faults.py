@@ -23,6 +23,7 @@ from addon.runs import background, earlier_runs, workflow
 from addon.runs.earlier_runs import RunState
 from addon.runs.run_follower import RunFollower
 from addon.runs.session import Session, State
+from addon.scene import results
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import FitSettings, RunSettings, StartSettings
@@ -139,7 +140,7 @@ def test_resume_button_brings_the_splats(views, tmp_path, engines):
     registration.register()
     try:
         assert bpy.ops.splatfit.resume_run(directory=str(run.root)) == {"FINISHED"}
-        (made,) = workflow.results_of(bpy.context.scene, run.root)
+        (made,) = results.made_by(bpy.context.scene, run.root)
         assert len(made.data.points) > 0
     finally:
         registration.unregister()

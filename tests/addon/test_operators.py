@@ -10,7 +10,7 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import registration
+from addon import registration, reports
 from addon.operators import words
 from addon.scene import splat_object
 from splat_engine.formats.splat_ply import read_splat_ply, write_splat_ply
@@ -88,7 +88,7 @@ def test_menu_entries_draw():
 )
 def test_folders_are_masked(text, masked):
     """A report of a failure names files, not folders: those tell who somebody is."""
-    assert words.mask_folders(text) == masked
+    assert reports.mask_folders(text) == masked
 
 
 def test_failure_of_ours_is_a_dialog(monkeypatch):

@@ -11,8 +11,7 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import panels, registration
-from addon.operators import words
+from addon import panels, registration, reports
 from addon.runs import running
 from addon.runs.session import Session, State
 from addon.scene import splat_object
@@ -187,7 +186,7 @@ def test_log_of_a_killed_engine_stands_in_the_details():
     failed.session.error = UserError("The engine was killed.", "Ask for less. Its log is x.\nTraceback 1\n2")
     shown = " ".join(draw(panels.main.SPLATFIT_PT_main).texts())
     assert "Ask for less. Its log is x." in shown and "Traceback" not in shown
-    assert "Traceback 1\n2" in words.error_report(failed.session.error)
+    assert "Traceback 1\n2" in reports.error_report(failed.session.error)
 
 
 def test_details_of_an_error():
@@ -198,7 +197,7 @@ def test_details_of_an_error():
     failed.session.error = UserError("The engine died.", "See /home/anna/secret film/run/engine.log.", cause)
     assert "splatfit.error_details" in draw(panels.main.SPLATFIT_PT_main).operators()
     assert bpy.ops.splatfit.error_details.poll()
-    text = words.error_report(failed.session.error)
+    text = reports.error_report(failed.session.error)
     assert "Blender" in text and "The engine died." in text and ".../engine.log, line 3" in text
     assert "anna" not in text and "secret" not in text
 

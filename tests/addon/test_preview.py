@@ -14,7 +14,7 @@ from addon import registration
 from addon.display import preview
 from addon.runs import following, workflow
 from addon.runs.session import Session, State
-from addon.scene import ellipsoids, point_cloud, splat_object
+from addon.scene import ellipsoids, point_cloud, results, splat_object
 from splat_engine.formats import events
 from splat_engine.formats.point_ply import Points, write_point_ply
 from splat_engine.formats.run import RunDirectory
@@ -79,7 +79,7 @@ class Fit:
     @property
     def object(self) -> Any:
         """The run's object; None if there is none."""
-        return next(iter(workflow.results_of(bpy.context.scene, self.run.root)), None)
+        return next(iter(results.made_by(bpy.context.scene, self.run.root)), None)
 
     def shown(self) -> int:
         """Number of splats of the run's object."""
@@ -277,7 +277,7 @@ def test_undo_and_redo_break_nothing(fit):
     fit.go_on()
     bpy.ops.ed.redo()
     fit.go_on()
-    assert len(workflow.results_of(bpy.context.scene, fit.run.root)) == 1 and fit.shown() == 104
+    assert len(results.made_by(bpy.context.scene, fit.run.root)) == 1 and fit.shown() == 104
 
 
 def test_no_step_of_undo_is_made(fit):

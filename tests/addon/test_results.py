@@ -57,8 +57,8 @@ def test_a_result_replaces_the_earlier_one_or_becomes_a_new_object(tmp_path: Pat
     assert workflow.import_run(context.scene, run).object == second
     context.scene.splatfit.result_mode = "REPLACE"
     assert workflow.import_run(context.scene, run).object == second
-    assert workflow.results_of(context.scene, run.root) == [second]
-    assert set(workflow.results_of(context.scene, run.root, with_kept=True)) == {first, second}
+    assert results.made_by(context.scene, run.root) == [second]
+    assert set(results.made_by(context.scene, run.root, with_kept=True)) == {first, second}
 
 
 def test_originals_are_hidden_and_shown_again_exactly(tmp_path: Path) -> None:
@@ -118,6 +118,19 @@ def test_results_are_not_seen_meanwhile(tmp_path: Path) -> None:
         assert first.hide_render and second.hide_render
         raise KeyError
     assert not first.hide_render and second.hide_render
+
+
+def test_results_hidden_for_a_later_one_are_no_originals(tmp_path: Path) -> None:
+    """An earlier result of the run, hidden with the originals for the next one, does not come back with them."""
+    run = run_with_result(tmp_path)
+    original = cube("Plain")
+    first = workflow.import_run(bpy.context.scene, run).object
+    results.keep_earlier(bpy.context.scene, run.root)
+    second = workflow.import_run(bpy.context.scene, run).object
+    results.hide_originals(bpy.context.scene, second)
+    with results.as_fitted(bpy.context.scene, run.root):
+        assert first.hide_render and second.hide_render and not original.hide_render
+    assert first.hide_render and not second.hide_render and original.hide_render
 
 
 def test_hidden_originals_are_still_what_is_measured_and_shown(tmp_path: Path) -> None:
