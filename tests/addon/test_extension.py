@@ -39,6 +39,7 @@ found = {
     "path": sys.path,
 }
 from bl_ext.user_default.splatfit import package
+from bl_ext.user_default.splatfit.settings import preferences
 found["package"], found["version"] = package.NAME, package.version()
 bpy.context.preferences.addons[name].preferences.engine_python = "/some/python"
 found["engine_python"] = preferences.engine_python()
