@@ -53,7 +53,7 @@ def scenario(window):
     yield from window.wait_until(
         lambda: any(image.get("splatfit_preview") for image in bpy.data.images), "the engine's picture"
     )
-    yield from window.picture("engine-view")
+    yield from picture(window, "engine-view")
     pictures = job.session.report.previews
     bpy.context.scene.splatfit.follow_view = True
     yield from window.wait_until(
