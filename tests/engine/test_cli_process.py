@@ -252,3 +252,33 @@ def test_incomplete_python_is_an_error_in_words(capture: Path, tmp_path: Path, m
         [*words[:4], "--help"], capture_output=True, text=True, env=environment, timeout=TIMEOUT_S
     )
     assert done.returncode == 0 and "usage" in done.stdout
+
+
+def test_all_that_was_said_is_out_when_the_process_ends(capture: Path, tmp_path: Path) -> None:
+    """It ends without taking itself apart: stdout, stderr, the log and the lock are as a slow end leaves them."""
+
+    def told(*words: str | Path, code: int) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "splat_engine", *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=TIMEOUT_S)
+        assert done.returncode == code, done.stderr
+        return done
+
+    run = tmp_path / "run"
+    options = ("--out", run, "--steps", "2", "--start-splats", "50", "--threads", "1")
+    lines = told("train", capture, *options, code=0).stdout.splitlines()
+    assert json.loads(lines[-1])["event"] == "finished"
+    assert (run / "events.jsonl").read_text().splitlines() == lines
+    assert (run / "engine.log").is_file()
+    assert json.loads(told("info", run, "--json", code=0).stdout)
+    assert "--resume" in told("train", "--help", code=0).stdout
+    assert told("train", tmp_path / "none", *options, code=1).stderr.startswith("error: ")
+    assert "usage" in told("train", code=2).stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_last_word_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """A full device behind stdout is no success, though the process ends at once."""
+    code = "import sys\nfrom splat_engine import cli\ncli.main = lambda: print('word') or 0\ncli.run()"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, cwd=ROOT)
+    assert done.returncode != 0 and b"No space left" in done.stderr
