@@ -47,7 +47,7 @@ def start_device(name: str = "cpu", threads: int = 0, warn: Callable[[str], None
     from splat_engine.native.memory import keep_freed_memory
 
     keep_freed_memory()
-    count = threads or _cores()
+    count = threads or cores()
     torch.set_num_threads(count)
     native.set_num_threads(count)
     return choose_place(name, warn)
@@ -70,7 +70,7 @@ def first_import(name: str) -> Iterator[None]:
         gc.enable()
 
 
-def _cores() -> int:
+def cores() -> int:
     """Returns the number of cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

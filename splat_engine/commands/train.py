@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from splat_engine.beside import Beside, can_split
 from splat_engine.commands.common import add_command, program_version
-from splat_engine.commands.device import first_import, start_device
+from splat_engine.commands.device import cores, start_device
 from splat_engine.commands.runs import add_run, follow_run, listening
 from splat_engine.formats.events import Event, Finished
 from splat_engine.formats.files import read_json
@@ -23,6 +25,7 @@ from splat_engine.formats.settings import (
 )
 
 if TYPE_CHECKING:
+    from splat_engine.fit.ahead import Ahead
     from splat_engine.fit.loop import FitRequest
 
 
@@ -62,10 +65,13 @@ def fit_request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
         path = str(Path(settings.start.start).resolve())
         settings = replace(settings, start=replace(settings.start, start=path))
     notes: list[str] = []
-    place = start_device(settings.fit.device, settings.fit.threads, notes.append)
-    with first_import("splat_engine.fit.loop"):
-        from splat_engine.fit.loop import FitRequest  # and with it scipy.spatial
+    with ExitStack() as beside:
+        child = _look_ahead(options, settings, beside)
+        place = start_device(settings.fit.device, settings.fit.threads, notes.append)
+        from splat_engine.fit.ahead import Ahead
+        from splat_engine.fit.loop import FitRequest
 
+        ahead = child and child.result()
     return FitRequest(
         capture=options.capture,
         run=run.root,
@@ -74,4 +80,20 @@ def fit_request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
         version=program_version(),
         place=place,
         notes=tuple(notes),
+        ahead=ahead or Ahead(),
     )
+
+
+def _look_ahead(
+    options: argparse.Namespace, settings: RunSettings, beside: ExitStack
+) -> Beside[Ahead] | None:
+    """Begins, in a process that ``beside`` ends, with what needs no torch; None where all is done here, one by one."""
+    if not can_split(settings.fit.threads or cores()):
+        return None
+
+    def work(is_asked: Callable[[], bool]) -> Ahead:
+        from splat_engine.fit.ahead import look_ahead
+
+        return look_ahead(options.capture, settings, is_asked, with_start=not options.resume)
+
+    return beside.enter_context(Beside(work))

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from splat_engine.fit.data import CaptureImages, reads_linear
+from splat_engine.fit.ahead import Ahead
+from splat_engine.fit.data import CaptureImages
+from splat_engine.fit.decoding import reads_linear
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.losses import loss_space_of
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.place import CPU, Place
-from splat_engine.fit.start import start_splats
+from splat_engine.fit.start import Start, start_splats
 from splat_engine.fit.strategies import strategy_of
 from splat_engine.fit.trainer import Trainer
 from splat_engine.formats.capture import Capture, Split
@@ -35,6 +37,7 @@ class FitRequest:
         version: Of the program, for the records.
         place: Where the fit is.
         notes: Warnings from before the run began.
+        ahead: What was made before torch was there, of the same capture and settings.
     """
 
     capture: Path
@@ -44,6 +47,7 @@ class FitRequest:
     version: str = ""
     place: Place = CPU
     notes: tuple[str, ...] = ()
+    ahead: Ahead = Ahead()
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,7 @@ def _images(
         device=request.place.device,
         device_bytes=request.place.views_bytes() if training else 0,
         warn=warn,
+        decoded=request.ahead.pictures,
     )
 
 
@@ -127,7 +132,7 @@ def _trainer(
 ) -> Trainer:
     settings, place = request.settings, request.place
     if checkpoint is None:
-        start = start_splats(capture, settings, np.random.default_rng(settings.fit.seed), warn)
+        start = _start(request, capture, warn)
         state, extent = SplatState.from_splats(start.splats), start.extent
         strategy = strategy_of(settings.fit.strategy, is_dense=start.is_dense)
     else:
@@ -153,3 +158,11 @@ def _trainer(
     if checkpoint is not None:
         trainer.load_state_dict(checkpoint["trainer"])
     return trainer
+
+
+def _start(request: FitRequest, capture: Capture, warn: Warn) -> Start:
+    """The first splats: those that were placed ahead, else placed now."""
+    for message in request.ahead.warnings:
+        warn(message)
+    rng = np.random.default_rng(request.settings.fit.seed)
+    return request.ahead.start or start_splats(capture, request.settings, rng, warn)

@@ -401,7 +401,7 @@ def test_a_fit_begins_with_the_collector_on(capture: Path, tmp_path: Path) -> No
         "from splat_engine.formats.run import RunDirectory\n"
         f"options = cli._parser().parse_args(['train', {str(capture)!r}, '--out', {str(tmp_path)!r}])\n"
         "fit_request(options, RunDirectory.create(options.out))\n"
-        "assert {'torch', 'scipy.spatial'} <= sys.modules.keys()\n"
+        "assert 'torch' in sys.modules\n"
         "print(gc.isenabled(), gc.get_freeze_count())"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
