@@ -148,13 +148,14 @@ struct RayQueues {
     }
 
     // One number of each lane's candidate.
-    static SPLAT_FN V gather(const Row* rows, I places) {
-        V values;
-        for (int lane = 0; lane < LANES; ++lane) values[lane] = rows[places[lane]][lane];
-        return values;
-    }
+    static SPLAT_FN V gather(const Row* rows, I places) { return M::gather(rows[0], places * LANES + lanes()); }
     static SPLAT_FN void scatter(Row* rows, I places, V values) {
-        for (int lane = 0; lane < LANES; ++lane) rows[places[lane]][lane] = values[lane];
+        M::scatter(rows[0], places * LANES + lanes(), values);
+    }
+    static SPLAT_FN I lanes() {
+        I numbers;
+        for (int lane = 0; lane < LANES; ++lane) numbers[lane] = lane;
+        return numbers;
     }
 
   private:

@@ -127,6 +127,23 @@ struct Simd {
         return bits != 0;
     }
 
+    // Lane by lane, the number at an index.
+    static SPLAT_FN V gather(const T* from, I index) {
+#if defined(__AVX512F__)
+        if constexpr (sizeof(T) == 4 && N == 16) return V(_mm512_i32gather_ps(__m512i(index), from, 4));
+#endif
+        V v;
+        for (int lane = 0; lane < N; ++lane) v[lane] = from[index[lane]];
+        return v;
+    }
+    // The counterpart; no two lanes have the same index.
+    static SPLAT_FN void scatter(T* to, I index, V v) {
+#if defined(__AVX512F__)
+        if constexpr (sizeof(T) == 4 && N == 16) return _mm512_i32scatter_ps(to, __m512i(index), __m512(v), 4);
+#endif
+        for (int lane = 0; lane < N; ++lane) to[index[lane]] = v[lane];
+    }
+
     // 2^x for x in [-100, 100], relative error 2.2e-7 (float) or 3e-16 (double). x + MAGIC rounds x to an integer n,
     // which then stands in the low bits; 2^(x-n) is a polynomial, and n is added to its exponent. Any other x gives some
     // number: the addition of unsigned bits wraps.

@@ -24,7 +24,8 @@ class Screen(NamedTuple):
     """Splats as one camera sees them, ready to be blended.
 
     Attributes:
-        projected: Centres, depths, conics, opacities, radii, and normals where they were asked for.
+        projected: Centres, depths, conics, opacities, radii, normals where they were asked for, and the depths' slopes where
+            each pixel has its own order.
         colors: [N, 3] in the formation's blending space.
     """
 
@@ -102,6 +103,7 @@ def to_screen(
         camera.height,
         **camera_options(camera, formation),
         with_normals=with_normals,
+        with_depth_slopes=formation.by_ray,
         backend=backend,
     )
     colors = sh_colors(
@@ -145,6 +147,7 @@ def _to_screen_at_once(
         **camera_options(camera, formation),
         degree=sh_degree(params["sh"].shape[1]),
         with_normals=with_normals,
+        with_depth_slopes=formation.by_ray,
         decode=formation.is_linear,
         backend=backend,
     )
@@ -212,6 +215,7 @@ def blend(
         projected.depths,
         camera.width,
         camera.height,
+        depth_slopes=projected.depth_slopes,
         background=backdrop,
         backend=backend,
     )

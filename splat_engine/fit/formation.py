@@ -57,10 +57,13 @@ class ImageFormation:
         name: ``"blender"`` or ``"classic"``.
         filter_px2: Variance along each axis by which ``blender`` widens splats, for the pixel filter that the views went
             through.
+        own_order: Whether ``blender`` blends each pixel in its own order, by the depths there, as Cycles does; otherwise
+            all pixels take the order of the centres, as ``classic`` always does: that is faster.
     """
 
     name: Formation
     filter_px2: float = PIXEL_FILTER_VARIANCE_PX2
+    own_order: bool = True
 
     @classmethod
     def of(cls, name: Formation, info: CaptureInfo) -> ImageFormation:
@@ -80,6 +83,11 @@ class ImageFormation:
     def is_filtered_anew(self, split: Split) -> bool:
         """Tells whether a split's views went through another filter than training views: that of Blender's pictures."""
         return split == "test" and self.is_linear and self.filter_px2 != PIXEL_FILTER_VARIANCE_PX2
+
+    @property
+    def by_ray(self) -> bool:
+        """Whether each pixel blends in its own order."""
+        return self.is_linear and self.own_order
 
     @property
     def antialiased(self) -> bool:

@@ -111,6 +111,7 @@ def _compare_screen(
         view.camera.width,
         view.camera.height,
         backdrop,
+        depth_slopes=projected.depth_slopes,
         backend=backend,
     )
     color_only = features is screen.colors

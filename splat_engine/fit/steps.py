@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.gradients import compare_view
 from splat_engine.fit.losses import photometric_options
 from splat_engine.fit.model import SplatState
@@ -42,6 +43,7 @@ def take_step(
     view: ViewTensors,
     background: Tensor,
     optimizer: Adam,
+    formation: ImageFormation,
     settings: LossSettings,
     step: int,
     *,
@@ -57,7 +59,8 @@ def take_step(
         state: The splats, changed in place.
         view: Camera and target.
         background: [3] in the blending space.
-        optimizer: Gives the rates, the image formation and the backend.
+        optimizer: Gives the rates and the backend.
+        formation: How the splats are drawn; the optimizer's, but for the order.
         settings: The weights.
         step: Number of the step, from 1.
         extent: The scene's, scene units.
@@ -77,7 +80,8 @@ def take_step(
             view.alpha,
             background,
             **optimizer.options(state, view.camera, step),
-            **photometric_options(view, optimizer.formation, settings),
+            **photometric_options(view, formation, settings),
+            by_ray=formation.by_ray,
             log_scale_floors=log_scale_floors,
             absolute=absolute,
         )
@@ -87,7 +91,7 @@ def take_step(
         state,
         view,
         background,
-        optimizer.formation,
+        formation,
         settings,
         extent=extent,
         geometry_share=geometry_share,

@@ -157,6 +157,7 @@ class Trainer:
             view,
             self._background(),
             self._optimizer,
+            self._formation_at(step),
             self.settings.loss,
             step,
             extent=self.extent,
@@ -169,6 +170,11 @@ class Trainer:
         if self.schedule.may_densify(step):
             self._strategy.after_backward(step, self.state, taken.means2d, taken.radii, size)
         return StepResult(taken.loss, psnr_db(taken.squared.item()) if told else None)
+
+    def _formation_at(self, step: int) -> ImageFormation:
+        """How a step draws: in each pixel's own order only when the splats are nearly in place, since that takes longer."""
+        in_place = self.schedule.share(step) > self.settings.schedule.own_order_from
+        return replace(self.formation, own_order=self.formation.own_order and in_place)
 
     def _view_of(self, step: int) -> int:
         """Views come in a new order each epoch; the order follows from the seed and the epoch alone."""

@@ -72,6 +72,7 @@ def train_step(
     sparse: bool = False,
     log_scale_floors: Tensor | None = None,
     absolute: bool = False,
+    by_ray: bool = False,
 ) -> TrainStep:
     """Takes a training step on one view, bit for bit what these ops do one after the other on the CPU:
     ``project``, ``sh_colors``, ``rasterize``, ``photometric_loss``, their backwards, ``update_splats``.
@@ -90,6 +91,7 @@ def train_step(
         camera_model: as in ``project``, and so dilation_px2, antialiased and near.
         decode: as in ``sh_colors``.
         absolute: whether to make absolute gradients, too.
+        by_ray: whether each pixel blends in its own order, as ``rasterize`` does with ``depth_slopes``.
 
     Raises:
         ValueError: a shape, type, number or name is not as above.
@@ -142,5 +144,6 @@ def train_step(
         radii=address(radii),
         v_means2d=address(gradient),
         v_abs_means2d=address(absolutes),
+        by_ray=int(by_ray),
     )
     return TrainStep(figures[0], figures[3], gradient, radii, absolutes)

@@ -68,6 +68,7 @@ def shares(screen: Screen, pixels: Tensor, backend: str) -> Tensor:
         projected.depths,
         pixels.shape[1],
         pixels.shape[0],
+        depth_slopes=projected.depth_slopes,
         backend=backend,
     )
     return drawing.backward(pixels[..., None], None)[3][:, 0]

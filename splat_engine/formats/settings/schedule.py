@@ -20,6 +20,15 @@ class ScheduleSettings:
         maximum=1,
         shape="share",
     )
+    own_order_from: float = setting(
+        0.6,
+        "Blender's Order From",
+        "Share of the steps after which each pixel blends splats by their depths there, as Cycles does; before that all take "
+        "the order of the centres, which is faster; 1: never. Not in the web viewers' image formation.",
+        minimum=0,
+        maximum=1,
+        shape="share",
+    )
     early_stop: bool = setting(
         False,
         "Stop When Good",
