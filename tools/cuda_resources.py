@@ -34,6 +34,8 @@ _LOG = re.compile(
     r".*?Used (\d+) registers(?:.*?(\d+) bytes smem)?"
 )
 
+_CHANNELS = re.compile(r"_c\d+(?=_f\d\d$)")
+
 
 @dataclass(frozen=True)
 class Record:
@@ -136,7 +138,12 @@ def faults(records: Iterable[Record], bounds: dict[str, Any] | None = None) -> l
 
 
 def _faults(record: Record, bounds: dict[str, Any]) -> list[str]:
-    own = {**bounds[record.name[-3:]], **bounds["kernels"].get(record.name, {})}
+    of_all_channels = _CHANNELS.sub("", record.name)
+    own = {
+        **bounds[record.name[-3:]],
+        **bounds["kernels"].get(of_all_channels, {}),
+        **bounds["kernels"].get(record.name, {}),
+    }
     threads = record.threads_max or 1024
     granted = -(-record.registers // REGISTER_UNIT) * REGISTER_UNIT
     limits: list[tuple[str, int | None, int]] = [

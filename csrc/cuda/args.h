@@ -15,15 +15,17 @@ struct PrepareSplatsArgs {
     int32_t width;  // px
     int32_t height;
     int32_t channels;
-    int32_t reserved;      // 0
-    const T* means2d;      // [N,2] px
-    const T* conics;       // [N,3] px^-2
-    const T* opacities;    // [N]
-    const T* features;     // [N,channels]
-    const T* depths;       // [N]
-    T* records;            // out [N,8]; undefined where tile_counts is 0, as bounds
-    T* bounds;             // out [N,8]
-    int32_t* tile_counts;  // out [N] tiles that the splat touches
+    int32_t reserved;       // 0
+    const T* means2d;       // [N,2] px
+    const T* conics;        // [N,3] px^-2
+    const T* opacities;     // [N]
+    const T* features;      // [N,channels]
+    const T* depths;        // [N]
+    const T* depth_slopes;  // [N,2] per px, or null
+    T* records;             // out [N,8]; undefined where tile_counts is 0, as bounds
+    T* bounds;              // out [N,8]
+    T* floors;              // out [N], or null where depth_slopes is: least depth that a pixel can find there
+    int32_t* tile_counts;   // out [N] tiles that the splat touches
 };
 
 template <class T>
@@ -91,6 +93,80 @@ struct RasterizeBucketsArgs {
     const T* v_alpha;              // [H,W] or null (zero)
     T* sums;                       // [N,16] lines of footprint.h; added to
 };
+
+// ------------------------------------------------------------------------------------------ rasterize_by_ray*.cu
+// Each pixel in its own order; pairs then come by the floors of their splats.
+
+template <class T>
+struct TouchedPatchesArgs {
+    int32_t width;               // px
+    int32_t reserved;            // 0
+    const T* records;            // [N,8]
+    const int64_t* tile_starts;  // [tiles + 1]
+    const int32_t* pairs;        // [P]
+    uint8_t* patches;            // out [P] a bit a patch of the tile: the splat touches it
+};
+
+template <class T>
+struct RasterizeByRayArgs {
+    int32_t width;
+    int32_t height;
+    int32_t channels;
+    int32_t reserved;            // 0
+    const T* records;            // [N,8]
+    const T* features;           // [N,channels]
+    const T* depths;             // [N]
+    const T* floors;             // [N]
+    const T* background;         // [channels] or null
+    const int64_t* tile_starts;  // [tiles + 1]
+    const int32_t* pairs;        // [P]
+    T* image;                    // out [H,W,channels]
+    T* alpha;                    // out [H,W]
+    uint8_t*
+        patches;  // [P]; where counts is asked for, patches whose rays have all ended before a pair are taken out
+    int32_t* counts;  // out [P] bits that are left, or null: nothing is saved for a backward
+    int32_t* scans;   // out [tiles] how often the list was gone through, or null
+};
+
+// A launch is for a band of tiles, those from first_tile on. A slot is a pair and one of its patches; the band has S.
+template <class T>
+struct RaySharesArgs {
+    int32_t width;
+    int32_t height;
+    int32_t channels;
+    int32_t first_tile;
+    const T* records;            // [N,8]
+    const T* features;           // [N,channels]
+    const T* depths;             // [N]
+    const T* floors;             // [N]
+    const int64_t* tile_starts;  // [tiles + 1]
+    const int32_t* pairs;        // [P]
+    const uint8_t* patches;      // [P] as the forward left them
+    const int64_t* slots;        // [P + 1] a pair's first slot, among those of all tiles
+    const T* image;              // [H,W,channels] as the forward wrote it
+    const T* alpha;              // [H,W] as the forward wrote it
+    const T* v_image;            // [H,W,channels]
+    const T* v_alpha;            // [H,W] or null (zero)
+    T* shares;                   // in: 0; out [S,2,32] weight and dL/d(ln alpha) of each pixel of the patch
+};
+
+template <class T>
+struct RasterizeByRayBwdArgs {
+    int32_t width;
+    int32_t height;
+    int32_t channels;
+    int32_t first_tile;
+    const T* records;            // [N,8]
+    const int64_t* tile_starts;  // [tiles + 1]
+    const int32_t* pairs;        // [P]
+    const uint8_t* patches;      // [P]
+    const int64_t* slots;        // [P + 1]
+    const T* shares;             // [S,2,32]
+    const T* v_image;            // [H,W,channels]
+    T* sums;                     // [N,16] lines of footprint.h; added to
+};
+
+// ------------------------------------------------------------------------------------------ both orders
 
 template <class T>
 struct FinishSplatsArgs {

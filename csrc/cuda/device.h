@@ -69,6 +69,9 @@ struct Lane {
     static SPLAT_DEVICE double exp2(double x) { return ::exp2(x); }
     static SPLAT_DEVICE float log2(float x) { return ::log2f(x); }
     static SPLAT_DEVICE double log2(double x) { return ::log2(x); }
+    // x y + z, rounded once: the same bits wherever it is compiled.
+    static SPLAT_DEVICE float fused(float x, float y, float z) { return ::fmaf(x, y, z); }
+    static SPLAT_DEVICE double fused(double x, double y, double z) { return ::fma(x, y, z); }
     // Within 2 units in the last place for 1e-30 < |x| < 1e30, without the branch of an exact division.
     static SPLAT_DEVICE float reciprocal(float x) { return __fdividef(1.0f, x); }
     static SPLAT_DEVICE double reciprocal(double x) { return 1.0 / x; }

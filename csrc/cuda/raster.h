@@ -20,13 +20,16 @@ static_assert(PATCH_WIDTH * PATCH_HEIGHT == WARP, "a pixel a lane");
 
 SPLAT_DEVICE int tiles_along(int pixels) { return (pixels + TILE - 1) / TILE; }
 
+// A depth behind all others that still is a number in float; those on a ray are kept within it.
+constexpr double FARTHEST = 3e38;
+
 // What blending needs of one splat; 32 bytes in float.
 template <class T>
 struct alignas(16) SplatRecord {
     T mean_x, mean_y;  // px
     T u_x, u_y, v_y;   // conic factor (blend.h)
     T log2_opacity;
-    T unused[2];
+    T slope_x, slope_y;  // of the depth, per px; 0 where all pixels have one order
 };
 
 // What binning needs of one splat besides its record; 32 bytes in float. Whole numbers of tiles are exact in either type.

@@ -50,7 +50,7 @@ SPLAT_DEVICE void project_colors_fwd(const ProjectColorsFwdArgs<T>& args) {
     Vector3<T> mean = {}, color = {};
     if (is_splat) {
         const Splat<T> splat = load_splat<T>(args, i);
-        const ScreenSplat<T> screen = 
+        const ScreenSplat<T> screen =
             project_splat(read_camera(args, args.viewmat), splat, args.depth_slopes != nullptr);
         store_screen(args, i, screen);
         visible = screen.radius_x > T(0);

@@ -1,7 +1,8 @@
 // From splats to the tiles' lists: which splats each tile of 16x16 px blends, from front to back. The host's part, between
 // the kernels, is in splat_engine/ops/_cuda/rasterize.py:
 //   1. prepare_splats   a thread a splat: drop what cannot draw; record, bounds, number of tiles that the ellipse touches
-//   2. (torch) stable sort of N depths; sums of the numbers in that order; the read-back of their total P
+//   2. (torch) stable sort of N depths, or where each pixel has its own order of N floors: the least depth that a pixel can
+//      find in a splat; sums of the numbers in that order; the read-back of their total P
 //   3. emit_pairs       a warp 32 successive splats of that order: a key (the tile) and the splat for each pair
 //   4. (torch) stable sort of P keys of 16 bits (32 above 65 536 tiles): depth order is kept, so no key has depth in it
 //   5. tile_ranges      a thread a tile: where its list begins, by bisection of the sorted keys
@@ -46,15 +47,28 @@ SPLAT_DEVICE RowCover<T> cover_of(const SplatRecord<T>& record, const SplatBound
 template <class T>
 struct Splat {
     T mean_x, mean_y, a, b, c, opacity, depth;
-    T schur;  // c - b^2 / a
+    T schur;             // c - b^2 / a
+    T slope_x, slope_y;  // of the depth, per px
 };
 
 template <class T>
 SPLAT_DEVICE Splat<T> load_splat(const PrepareSplatsArgs<T>& args, int64_t i) {
-    Splat<T> s = {args.means2d[2 * i],    args.means2d[2 * i + 1], args.conics[3 * i], args.conics[3 * i + 1],
-                  args.conics[3 * i + 2], args.opacities[i],       args.depths[i],     T(0)};
+    Splat<T> s = {args.means2d[2 * i],
+                  args.means2d[2 * i + 1],
+                  args.conics[3 * i],
+                  args.conics[3 * i + 1],
+                  args.conics[3 * i + 2],
+                  args.opacities[i],
+                  args.depths[i],
+                  T(0),
+                  T(0),
+                  T(0)};
     const double a = s.a, b = s.b, c = s.c;
     s.schur = T((a * c - b * b) / a);
+    if (args.depth_slopes) {
+        s.slope_x = args.depth_slopes[2 * i];
+        s.slope_y = args.depth_slopes[2 * i + 1];
+    }
     return s;
 }
 
@@ -62,6 +76,7 @@ SPLAT_DEVICE Splat<T> load_splat(const PrepareSplatsArgs<T>& args, int64_t i) {
 template <class T>
 SPLAT_DEVICE bool can_draw(const PrepareSplatsArgs<T>& args, int64_t i, const Splat<T>& s) {
     bool finite = is_finite(s.mean_x + s.mean_y + s.depth + s.a + s.b + s.c + s.opacity);
+    finite &= is_finite(s.slope_x) & is_finite(s.slope_y);
     for (int k = 0; k < args.channels; ++k) finite &= is_finite(args.features[i * args.channels + k]);
     return finite && s.a > T(0) && s.schur > T(0) && s.opacity >= T(ALPHA_MIN);
 }
@@ -80,16 +95,33 @@ SPLAT_DEVICE SplatBounds<T> bounds_of(const SplatRecord<T>& r, int tiles_x, int 
             T(first),     T(inside ? last + 1 : first), T(0)};
 }
 
+// Least depth that a pixel can find where the splat draws: over the ellipse u^2 + v^2 <= reach^2, where the depth grows by
+// slope_u a unit of u and slope_v a unit of v, less what rounding can do to it. -FARTHEST where the splat is too large for T.
+template <class T>
+SPLAT_DEVICE T floor_of(const SplatRecord<T>& r, T depth) {
+    using M = Lane<T>;
+    const Extent<M> extent = splat_extent<M>(r.mean_x, r.mean_y, factor_of(r), r.log2_opacity);
+    const T slope_u = r.slope_x / r.u_x, slope_v = (r.slope_y - slope_u * r.u_y) / r.v_y;
+    const T fall = M::sqrt(extent.reach_squared * (slope_u * slope_u + slope_v * slope_v));
+    const T steep_x = -M::negative_magnitude(r.slope_x), steep_y = -M::negative_magnitude(r.slope_y);
+    constexpr T ROUNDING = T(8) * (sizeof(T) == 4 ? T(1.2e-7) : T(2.3e-16));
+    const T terms = steep_x * extent.reach_x + steep_y * extent.reach_y - M::negative_magnitude(depth);
+    const T least = depth - fall - ROUNDING * terms - steep_x * extent.pad_x - steep_y * extent.pad_y;
+    return M::max(least, -T(FARTHEST));
+}
+
 template <class T>
 SPLAT_DEVICE void prepare_splats(const PrepareSplatsArgs<T>& args) {
     const int64_t i = global_thread();
     if (i >= args.count) return;
     const Splat<T> s = load_splat(args, i);
     int number = 0;
+    T floor = T(0);
     if (can_draw(args, i, s)) {
         const ConicFactor<T> factor = conic_factor<Lane<T>>(s.a, s.b, s.schur);
-        const SplatRecord<T> record = {
-            s.mean_x, s.mean_y, factor.u_x, factor.u_y, factor.v_y, Lane<T>::log2(s.opacity), {T(0), T(0)}};
+        const SplatRecord<T> record = {s.mean_x,   s.mean_y,   factor.u_x,
+                                       factor.u_y, factor.v_y, Lane<T>::log2(s.opacity),
+                                       s.slope_x,  s.slope_y};
         const int tiles_x = tiles_along(args.width), tiles_y = tiles_along(args.height);
         const SplatBounds<T> bounds = bounds_of(record, tiles_x, tiles_y, args.width, args.height);
         const RowCover<T> cover = cover_of(record, bounds);
@@ -99,7 +131,9 @@ SPLAT_DEVICE void prepare_splats(const PrepareSplatsArgs<T>& args) {
         }
         reinterpret_cast<SplatRecord<T>*>(args.records)[i] = record;
         reinterpret_cast<SplatBounds<T>*>(args.bounds)[i] = bounds;
+        if (args.floors) floor = floor_of(record, s.depth);
     }
+    if (args.floors) args.floors[i] = floor;
     args.tile_counts[i] = number;
 }
 

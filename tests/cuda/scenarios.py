@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from splat_engine.ops.adam import adam_step
-from tests.cuda import raster_scenario, splat_scenario
+from tests.cuda import by_ray_scenario, raster_scenario, splat_scenario
 from tests.cuda.loss_scenarios import photometric_scenario, ssim_scenario
 
 
@@ -47,6 +47,7 @@ SCENARIOS: dict[str, Scenario] = {
     "ssim": Scenario(("ssim",), ssim_scenario),
     "photometric": Scenario(("photometric",), photometric_scenario),
     "raster": Scenario(("tiles", "rasterize_fwd", "rasterize_bwd"), raster_scenario.run),
+    "by ray": Scenario(("rasterize_by_ray", "rasterize_by_ray_bwd"), by_ray_scenario.run),
     "splats": Scenario(("project", "sh", "update", "relocate"), splat_scenario.run),
 }
 """Name to scenario."""

@@ -39,7 +39,8 @@ def projected_by(
     dilation, antialiased = MODES[mode]
     leaves = {name: tensor.clone().to(device).requires_grad_() for name, tensor in inputs.items()}
     options: dict[str, Any] = {"camera_model": model, "dilation_px2": dilation, "antialiased": antialiased}
-    out = project(*leaves.values(), WIDTH, HEIGHT, with_normals=True, backend=backend, **options)
+    options |= {"with_normals": True, "with_depth_slopes": True}
+    out = project(*leaves.values(), WIDTH, HEIGHT, backend=backend, **options)
     on_cpu = Projected(*(None if tensor is None else tensor.cpu() for tensor in out))
     weighted_sum(differentiable(on_cpu)).backward()
     return on_cpu, {name: None if leaf.grad is None else leaf.grad.cpu() for name, leaf in leaves.items()}
@@ -116,6 +117,7 @@ def assert_project_colors_agrees(
         "camera_model": model,
         "dilation_px2": 0.3,
         "with_normals": with_normals,
+        "with_depth_slopes": with_normals,
         "decode": decode,
     }
     results = {}
@@ -125,7 +127,8 @@ def assert_project_colors_agrees(
     (got, colors), (want, expected) = results["cuda"], results["cpu"]
     visible = (want.radii > 0).all(dim=1)
     for name, one, two in zip(Projected._fields, got, want, strict=True):
-        assert (one is None) == (two is None) == (name == "normals" and not with_normals)
+        is_asked_for = with_normals or name not in ("normals", "depth_slopes")
+        assert (one is not None) == (two is not None) == is_asked_for
         assert one is None or relative_l2(one.cpu(), two) < VALUES[dtype], name
     assert relative_l2(colors.cpu()[visible], expected[visible]) < VALUES[dtype]
     assert not colors.requires_grad

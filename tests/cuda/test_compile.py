@@ -137,6 +137,8 @@ BOUNDS = {
         ({}, []),
         ({"registers": 65}, ["registers 65, at most 64"]),
         ({"registers": 72, "name": "b_f32"}, []),
+        ({"registers": 72, "name": "b_c3_f32"}, []),
+        ({"registers": 73, "name": "b_c3_f32"}, ["registers 73, at most 72"]),
         ({"registers": 73, "name": "b_f32"}, ["registers 73, at most 72"]),
         ({"registers": 72, "name": "c_f64", "threads_max": 1024}, ["registers of a block 73728, at most 65536"]),
         ({"registers": 65, "name": "c_f64", "threads_max": 1024}, ["registers of a block 73728, at most 65536"]),

@@ -24,7 +24,7 @@ from tests.cuda.emulation.launcher import EmulatedLauncher
 from tests.cuda.pretended_card import CardTensor, pretended_card, waits_of
 from tests.engine.tiny_capture import write_tiny_capture
 
-READ_BACK = "splat_engine/ops/_cuda/rasterize.py"
+READ_BACK = "splat_engine/ops/_cuda/tiles.py"
 """Where the number of pairs of a splat and a tile is read."""
 DENSIFY = "splat_engine/fit/strategies/"
 TIDY = "splat_engine/fit/tidy.py"

@@ -114,7 +114,7 @@ def test_no_splats(emulated: EmulatedLauncher) -> None:
     out, gradients = projected_by(
         "cuda", "cpu", project_inputs(0, "perspective", torch.float64), "perspective", "none"
     )
-    assert [tuple(tensor.shape) for tensor in out] == [(0, 2), (0,), (0, 3), (0,), (0, 3), (0, 2)]
+    assert [tuple(tensor.shape) for tensor in out] == [(0, 2), (0,), (0, 3), (0,), (0, 3), (0, 2), (0, 2)]
     assert torch.equal(gradients["viewmat"], torch.zeros(4, 4, dtype=torch.float64))
     assert torch.equal(gradients["intrinsics"], torch.zeros(4, dtype=torch.float64))
     assert dict(emulated.launches) == {"project_camera_bwd_f64": 1}

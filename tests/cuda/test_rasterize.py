@@ -10,6 +10,7 @@ from gradient_check import relative_l2, weighted_sum, worst_relative_errors
 from raster_scenes import INPUTS, Rendered, cast, conics_of, margin, render, scene
 from torch import Tensor
 
+from splat_engine.ops._cuda import bands, tiles
 from splat_engine.ops._cuda import rasterize as cuda
 from splat_engine.ops.rasterize import RasterPass, rasterize
 from tests.cuda.emulation.launcher import EmulatedLauncher
@@ -112,7 +113,7 @@ def test_buckets_behind_the_end_are_not_entered(ends: int, dtype: torch.dtype) -
     """Each patch enters the bucket that holds the last splat that it looks at, and no further one."""
     tensors = stack(300, ends, dtype)
     inputs = [tensors[name] for name in ("means2d", "conics", "opacities", "features")]
-    _, _, saved = cuda.forward(inputs, tensors["depths"], None, 16, 16)
+    _, _, saved = cuda.forward(inputs, tensors["depths"], None, None, 16, 16)
     assert saved is not None and saved.checkpoints is not None
     assert (saved.checkpoints.patch_buckets == ends // 32 + 1).all()
     assert saved.checkpoints.rays.shape == (300 // 32, 4, 256)
@@ -128,7 +129,7 @@ def test_checkpoints_that_do_not_fit_are_made_in_bands(
     tensors = cast(scene(600, 70, 20, seed=6, sigma_px=(1.0, 9.0), opacity=(0.01, 0.06)), dtype)
     whole = render(tensors, 70, 20, "cuda")
     bytes_of_pair = 8 * 4 * tensors["means2d"].element_size()
-    monkeypatch.setattr(cuda, "_memory_bytes", lambda _: limit_pairs * bytes_of_pair * cuda.CHECKPOINT_SHARE)
+    monkeypatch.setattr(bands, "_memory_bytes", lambda _: limit_pairs * bytes_of_pair * bands.MEMORY_SHARE)
     rooms = []
     make_room = cuda._room
 
@@ -161,7 +162,7 @@ def test_keys_of_32_bits_give_the_same(monkeypatch: pytest.MonkeyPatch, dtype: t
     """What images of more than 65 536 tiles go through: bit for bit the picture of short keys."""
     tensors = long_list(dtype)
     short = render(tensors, 23, 19, "cuda")
-    monkeypatch.setattr(cuda, "SHORT_KEYS", 0)
+    monkeypatch.setattr(tiles, "SHORT_KEYS", 0)
     assert torch.equal(render(tensors, 23, 19, "cuda").image, short.image)
 
 

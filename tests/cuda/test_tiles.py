@@ -8,7 +8,7 @@ from raster_scenes import cast, conics_of, scene
 from torch import Tensor
 
 from splat_engine.formats.errors import UserError
-from splat_engine.ops._cuda import rasterize as cuda
+from splat_engine.ops._cuda import tiles as cuda
 from splat_engine.ops.reference.rasterize import ALPHA_MIN, drawable
 from tests.cuda.emulation.launcher import EmulatedLauncher
 from tests.cuda.orders import every_order

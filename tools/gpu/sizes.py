@@ -13,7 +13,8 @@ from splat_engine.formats.conventions import Formation
 from splat_engine.native.measure import raster_counts
 from splat_engine.native.rasterize import RasterContext
 from splat_engine.ops import RasterPass
-from splat_engine.ops._cuda.rasterize import Saved, tile_lists
+from splat_engine.ops._cuda.rasterize import Saved
+from splat_engine.ops._cuda.tiles import tile_lists
 from tools.bench.inputs import BenchInput
 from tools.gpu.costs import BUCKET, PATCHES, Sizes
 

@@ -1,9 +1,10 @@
 """The rasterizer on a card: what happens between its kernels (csrc/cuda/tiles.cu, rasterize_fwd.cu, rasterize_bwd.cu).
 
-Memory for N splats and P pairs of a splat and a tile, in float: 64 N bytes of records and bounds, 64 N of sums while going
-backward, about 30 P while sorting, 4 P kept, and for a backward checkpoints of 32 (1 + C) P bytes, 128 P for colours. A
-drawing without gradients keeps no checkpoints. Where they would take more than CHECKPOINT_SHARE of the card's memory, they
-are made again while going backward, for a band of tiles at a time: one more forward and one more synchronisation.
+Memory for N splats and P pairs of a splat and a tile, in float: besides the lists (tiles.py) 64 N bytes of sums while going
+backward, and for a backward checkpoints of 32 (1 + C) P bytes, 128 P for colours. A drawing without gradients keeps no
+checkpoints. Where they would take more than a band's share of the card's memory (bands.py), they are made again while going
+backward, for a band of tiles at a time: one more forward and one more synchronisation. Where each pixel has its own order,
+``by_ray`` does it all.
 """
 
 from __future__ import annotations
@@ -11,47 +12,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from splat_engine.formats.errors import UserError
-from splat_engine.ops._cuda.launch import blocks_for, is_emulated, launch
-from splat_engine.ops._cuda.structs import CHANNELS
+from splat_engine.ops._cuda import by_ray
+from splat_engine.ops._cuda.bands import bands_of, room_bytes
+from splat_engine.ops._cuda.launch import blocks_for, launch
+from splat_engine.ops._cuda.sums import LINE, finish
+from splat_engine.ops._cuda.tiles import TILE_PIXELS, TileLists, compiled_channels, tile_lists
 from splat_engine.ops.checks import scalar_name
 from splat_engine.ops.memory import address
 
-TILE = 16
-"""px a side; as the next two, in csrc/cuda/raster.h."""
-TILE_PIXELS = TILE * TILE
 BUCKET = 32
+"""As the next, in csrc/cuda/raster.h."""
 PATCHES = 8
-LINE = 16
-"""Numbers of a splat's line of sums (csrc/include/footprint.h)."""
-RECORD = 8
-"""Numbers of a splat's record, and of its bounds."""
-BLOCK = 256
 BACKWARD_WARPS = 4
 """Of a block: a warp a bucket."""
-SHORT_KEYS = 1 << 16
-"""Up to this many tiles have keys of 16 bits."""
-CHECKPOINT_SHARE = 4
-"""Checkpoints take at most this part of the card's memory: a quarter."""
-MAX_IMAGE_SIZE = 1 << 18
-"""px a side, as on the CPU (csrc/cpu/rasterize.h)."""
-
-
-class TileLists(NamedTuple):
-    """Which splats each tile blends.
-
-    Attributes:
-        records: [N, 8] what blending needs of each splat; undefined for splats that touch no tile.
-        tile_starts: [tiles + 1] int64, the first pair of each tile, row by row.
-        pairs: [P] int32, the splats of each tile from front to back.
-    """
-
-    records: Tensor
-    tile_starts: Tensor
-    pairs: Tensor
 
 
 class Checkpoints(NamedTuple):
@@ -77,11 +52,13 @@ class Saved(NamedTuple):
 
     Attributes:
         lists: The tiles' lists.
-        checkpoints: Of all tiles; None where they would take too much memory.
+        checkpoints: Of all tiles; None where they would take too much memory, or each pixel has its own order.
+        rays: What goes with each pixel's own order, or None.
     """
 
     lists: TileLists
     checkpoints: Checkpoints | None
+    rays: by_ray.SavedRays | None = None
 
 
 def forward(
@@ -111,9 +88,10 @@ def forward(
     Raises:
         UserError: the image is too large, or the kernels cannot be had.
     """
+    lists = tile_lists(inputs, depths, width, height, depth_slopes)
     if depth_slopes is not None:
-        raise UserError("The card's kernels cannot blend in each pixel's own order yet.", "Take the CPU.")
-    lists = tile_lists(inputs, depths, width, height)
+        image, alpha, rays = by_ray.forward(inputs, depths, lists, background, width, height, save=save)
+        return image, alpha, None if rays is None else Saved(lists, None, rays)
     features = inputs[3]
     channels, pairs, tiles = features.shape[1], lists.pairs.shape[0], lists.tile_starts.shape[0] - 1
     image, alpha = depths.new_empty(height, width, channels), depths.new_empty(height, width)
@@ -158,11 +136,16 @@ def backward(
     features = inputs[3]
     (count, channels), (height, width) = features.shape, alpha.shape
     sums = image.new_zeros(count, LINE)
+    if saved.rays is not None:
+        by_ray.add_to(
+            sums, features, saved.lists, saved.rays, image, alpha, v_image, v_alpha, absolute=absolute
+        )
+        return finish(inputs, saved.lists.records, sums, absolute)
     whole = saved.checkpoints
     for checkpoints in [whole] if whole else _bands(saved.lists, features, (width, height)):
         buckets = checkpoints.bucket_tiles.shape[0]
         launch(
-            f"rasterize_bwd{'_absolute' if absolute else ''}_c{_compiled(channels)}",
+            f"rasterize_bwd{'_absolute' if absolute else ''}_c{compiled_channels(channels)}",
             scalar_name(image.dtype),
             image.device,
             grid=blocks_for(buckets, BACKWARD_WARPS),
@@ -179,33 +162,7 @@ def backward(
             sums=address(sums),
             **_addresses(saved.lists, checkpoints),
         )
-    return _finish(inputs, saved.lists.records, sums, absolute)
-
-
-def _finish(inputs: list[Tensor], records: Tensor, sums: Tensor, absolute: bool) -> list[Tensor]:
-    """Gradients from the splats' lines of sums."""
-    count, channels = inputs[3].shape
-    gradients = [torch.empty_like(tensor) for tensor in inputs]
-    if absolute:
-        gradients.append(torch.empty_like(inputs[0]))
-    launch(
-        "finish_splats",
-        scalar_name(sums.dtype),
-        sums.device,
-        grid=blocks_for(count, BLOCK),
-        block=BLOCK,
-        count=count,
-        channels=channels,
-        records=address(records),
-        opacities=address(inputs[2]),
-        sums=address(sums),
-        v_means2d=address(gradients[0]),
-        v_conics=address(gradients[1]),
-        v_opacities=address(gradients[2]),
-        v_features=address(gradients[3]),
-        v_abs_means2d=address(gradients[4]) if absolute else 0,
-    )
-    return gradients
+    return finish(inputs, saved.lists.records, sums, absolute)
 
 
 def _blend(
@@ -218,7 +175,7 @@ def _blend(
     """Blends the tiles of a band, or all; ``pictures``: background, image, alpha, left out where nothing is drawn."""
     channels = features.shape[1]
     launch(
-        f"rasterize_fwd_c{_compiled(channels)}",
+        f"rasterize_fwd_c{compiled_channels(channels)}",
         scalar_name(features.dtype),
         features.device,
         grid=checkpoints.tiles if checkpoints else lists.tile_starts.shape[0] - 1,
@@ -234,118 +191,19 @@ def _blend(
 
 def _bands(lists: TileLists, features: Tensor, size: tuple[int, int]) -> Iterator[Checkpoints]:
     """Makes the checkpoints of a band of tiles after the other; a band's are gone when the next is asked for."""
-    starts, limit = lists.tile_starts.tolist(), _pairs_at_once(features)
-    first, tiles = 0, len(starts) - 1
-    while first < tiles:
-        end = first + 1  # a tile is the least that a band can be
-        while end < tiles and starts[end + 1] - starts[first] <= limit:
-            end += 1
+    starts = lists.tile_starts.tolist()
+    for first, end in bands_of(starts, _pairs_at_once(features)):
         band = _room(lists, features.shape[1], first, end - first, starts[end] - starts[first])
         _blend(lists, band, features, size)
         yield band
-        first = end
 
 
 def _pairs_at_once(features: Tensor) -> int:
     """The number of pairs whose checkpoints may be in memory together."""
-    bytes_of_pair = TILE_PIXELS // BUCKET * (1 + _compiled(features.shape[1])) * features.element_size()
-    return _memory_bytes(features.device) // CHECKPOINT_SHARE // bytes_of_pair
-
-
-def _memory_bytes(device: torch.device) -> int:
-    """A card's memory; where kernels are emulated there is no limit."""
-    if is_emulated():
-        return 1 << 62
-    return torch.cuda.get_device_properties(device).total_memory
-
-
-def tile_lists(inputs: list[Tensor], depths: Tensor, width: int, height: int) -> TileLists:
-    """Sorts splats by depth and into tiles; the arguments are those of ``forward``.
-
-    The number of pairs is read back, which waits for the card: the one synchronisation of a training step.
-    """
-    _check_size(width, height)
-    count, scalar, device = depths.shape[0], scalar_name(depths.dtype), depths.device
-    records, bounds, tile_counts = _prepare(inputs, depths, width, height)
-    order = torch.sort(depths, stable=True).indices
-    pair_ends = torch.cumsum(tile_counts[order], 0, dtype=torch.int64)
-    pairs = int(pair_ends[-1].item()) if count else 0
-    tiles = blocks_for(width, TILE) * blocks_for(height, TILE)
-    keys = depths.new_empty(pairs, dtype=torch.int16 if tiles <= SHORT_KEYS else torch.int32)
-    splats = depths.new_empty(pairs, dtype=torch.int32)
-    launch(
-        "emit_pairs",
-        scalar,
-        device,
-        grid=blocks_for(count, BLOCK),
-        block=BLOCK,
-        count=count,
-        width=width,
-        height=height,
-        key_bytes=keys.element_size(),
-        records=address(records),
-        bounds=address(bounds),
-        order=address(order),
-        pair_ends=address(pair_ends),
-        keys=address(keys),
-        splats=address(splats),
+    bytes_of_pair = (
+        TILE_PIXELS // BUCKET * (1 + compiled_channels(features.shape[1])) * features.element_size()
     )
-    sorted_keys, by_tile = torch.sort(keys, stable=True)
-    tile_starts = depths.new_empty(tiles + 1, dtype=torch.int64)
-    launch(
-        "tile_ranges",
-        scalar,
-        device,
-        grid=blocks_for(tiles + 1, BLOCK),
-        block=BLOCK,
-        pairs=pairs,
-        tiles=tiles,
-        key_bytes=keys.element_size(),
-        keys=address(sorted_keys),
-        tile_starts=address(tile_starts),
-    )
-    return TileLists(records, tile_starts, splats[by_tile])
-
-
-def _prepare(inputs: list[Tensor], depths: Tensor, width: int, height: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Records, bounds, and the number of tiles of each splat."""
-    means2d, conics, opacities, features = inputs
-    count = depths.shape[0]
-    records, bounds = depths.new_empty(count, RECORD), depths.new_empty(count, RECORD)
-    tile_counts = depths.new_empty(count, dtype=torch.int32)
-    launch(
-        "prepare_splats",
-        scalar_name(depths.dtype),
-        depths.device,
-        grid=blocks_for(count, BLOCK),
-        block=BLOCK,
-        count=count,
-        width=width,
-        height=height,
-        channels=features.shape[1],
-        means2d=address(means2d),
-        conics=address(conics),
-        opacities=address(opacities),
-        features=address(features),
-        depths=address(depths),
-        records=address(records),
-        bounds=address(bounds),
-        tile_counts=address(tile_counts),
-    )
-    return records, bounds, tile_counts
-
-
-def _check_size(width: int, height: int) -> None:
-    if max(width, height) > MAX_IMAGE_SIZE:
-        raise UserError(
-            f"The image is too large: {width} x {height} px.",
-            f"Keep both sides at {MAX_IMAGE_SIZE} px or less.",
-        )
-
-
-def _compiled(channels: int) -> int:
-    """The number of channels of the kernel that serves this many."""
-    return next(compiled for compiled in CHANNELS if compiled >= channels)
+    return room_bytes(features.device) // bytes_of_pair
 
 
 def _room(lists: TileLists, channels: int, first_tile: int, tiles: int, pairs: int) -> Checkpoints:
@@ -353,7 +211,7 @@ def _room(lists: TileLists, channels: int, first_tile: int, tiles: int, pairs: i
     return Checkpoints(
         first_tile,
         tiles,
-        lists.records.new_empty(pairs // BUCKET, 1 + _compiled(channels), TILE_PIXELS),
+        lists.records.new_empty(pairs // BUCKET, 1 + compiled_channels(channels), TILE_PIXELS),
         lists.pairs.new_empty(lists.tile_starts.shape[0] - 1, PATCHES),
         lists.pairs.new_empty(pairs // BUCKET + tiles),
     )

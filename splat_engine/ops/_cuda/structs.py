@@ -50,6 +50,66 @@ _RASTERIZE_BUCKETS: Fields = [
     ("v_alpha", "ptr"),
     ("sums", "ptr"),
 ]
+_SIZE: Fields = [("width", "i32"), ("height", "i32"), ("channels", "i32")]
+_RAY_LISTS: Fields = [
+    ("records", "ptr"),
+    ("features", "ptr"),
+    ("depths", "ptr"),
+    ("floors", "ptr"),
+]
+_RASTERIZE_BY_RAY: Fields = [
+    *_SIZE,
+    ("reserved", "i32"),
+    *_RAY_LISTS,
+    ("background", "ptr"),
+    ("tile_starts", "ptr"),
+    ("pairs", "ptr"),
+    ("image", "ptr"),
+    ("alpha", "ptr"),
+    ("patches", "ptr"),
+    ("counts", "ptr"),
+    ("scans", "ptr"),
+]
+_RAY_SHARES: Fields = [
+    *_SIZE,
+    ("first_tile", "i32"),
+    *_RAY_LISTS,
+    ("tile_starts", "ptr"),
+    ("pairs", "ptr"),
+    ("patches", "ptr"),
+    ("slots", "ptr"),
+    ("image", "ptr"),
+    ("alpha", "ptr"),
+    ("v_image", "ptr"),
+    ("v_alpha", "ptr"),
+    ("shares", "ptr"),
+]
+_RASTERIZE_BY_RAY_BWD: Fields = [
+    *_SIZE,
+    ("first_tile", "i32"),
+    ("records", "ptr"),
+    ("tile_starts", "ptr"),
+    ("pairs", "ptr"),
+    ("patches", "ptr"),
+    ("slots", "ptr"),
+    ("shares", "ptr"),
+    ("v_image", "ptr"),
+    ("sums", "ptr"),
+]
+_BY_RAY: dict[str, Fields] = {
+    "touched_patches": [
+        ("width", "i32"),
+        ("reserved", "i32"),
+        ("records", "ptr"),
+        ("tile_starts", "ptr"),
+        ("pairs", "ptr"),
+        ("patches", "ptr"),
+    ],
+    **{f"rasterize_by_ray_fwd_c{channels}": _RASTERIZE_BY_RAY for channels in CHANNELS},
+    **{f"ray_shares_c{channels}": _RAY_SHARES for channels in CHANNELS},
+    **{f"rasterize_by_ray_bwd_c{channels}": _RASTERIZE_BY_RAY_BWD for channels in CHANNELS},
+    **{f"rasterize_by_ray_bwd_absolute_c{channels}": _RASTERIZE_BY_RAY_BWD for channels in CHANNELS},
+}
 _RASTER: dict[str, Fields] = {
     "prepare_splats": [
         ("count", "i64"),
@@ -62,8 +122,10 @@ _RASTER: dict[str, Fields] = {
         ("opacities", "ptr"),
         ("features", "ptr"),
         ("depths", "ptr"),
+        ("depth_slopes", "ptr"),
         ("records", "ptr"),
         ("bounds", "ptr"),
+        ("floors", "ptr"),
         ("tile_counts", "ptr"),
     ],
     "emit_pairs": [
@@ -127,6 +189,7 @@ _PHOTOMETRIC: Fields = [
 
 OWN: dict[str, Fields] = {
     **_RASTER,
+    **_BY_RAY,
     "project_camera_bwd": [
         ("warps", "i64"),
         ("partial", "ptr"),
