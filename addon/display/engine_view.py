@@ -194,6 +194,7 @@ def draw_splats(splats: Splats, camera: Camera, *, is_classic: bool) -> NDArray[
         dilation_px2=CLASSIC_DILATION_PX2 if is_classic else PIXEL_FILTER_VARIANCE_PX2,
         antialiased=not is_classic,
         near=max(camera.near, 1e-5),
+        with_depth_slopes=not is_classic,
     )
     colors = sh_colors(
         splats.means,
@@ -204,7 +205,14 @@ def draw_splats(splats: Splats, camera: Camera, *, is_classic: bool) -> NDArray[
         decode=not is_classic,
     )
     drawn = Rasterization(
-        screen.means2d, screen.conics, screen.opacities, colors, screen.depths, camera.width, camera.height
+        screen.means2d,
+        screen.conics,
+        screen.opacities,
+        colors,
+        screen.depths,
+        camera.width,
+        camera.height,
+        depth_slopes=screen.depth_slopes,
     )
     straight = drawn.image / np.maximum(drawn.alpha, _ALPHA_FLOOR)[..., None]
     picture = straight if is_classic else srgb_from_linear(straight)

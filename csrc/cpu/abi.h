@@ -23,17 +23,18 @@ enum Status : int32_t {
 
 template <class T>
 struct RasterizeFwdArgs {
-    int64_t count;        // N splats
-    int32_t width;        // px
-    int32_t height;       // px
-    int32_t channels;     // C, 1 or more
-    int32_t reserved;     // 0
-    const T* means2d;     // [N,2] px
-    const T* conics;      // [N,3] a, b, c of the inverse 2D covariance, px^-2
-    const T* opacities;   // [N]
-    const T* features;    // [N,C]
-    const T* depths;      // [N]
-    const T* depth_slopes;  // [N,2] per px: each pixel in its own order; or null: all in the order of the depths
+    int64_t count;       // N splats
+    int32_t width;       // px
+    int32_t height;      // px
+    int32_t channels;    // C, 1 or more
+    int32_t reserved;    // 0
+    const T* means2d;    // [N,2] px
+    const T* conics;     // [N,3] a, b, c of the inverse 2D covariance, px^-2
+    const T* opacities;  // [N]
+    const T* features;   // [N,C]
+    const T* depths;     // [N]
+    const T*
+        depth_slopes;  // [N,2] per px: each pixel in its own order; or null: all in the order of the depths
     const T* background;  // [C] or null (zero)
     T* image;             // out [H,W,C]
     T* alpha;             // out [H,W]

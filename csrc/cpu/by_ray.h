@@ -125,8 +125,8 @@ struct RayQueues {
     // that takes part; pass(places, alphas) blends a row, and returns false when all rays have ended. Returns the number
     // of candidates that took part: candidates[0] to [number - 1].
     template <class Enter, class Pass>
-    SPLAT_FN int64_t walk(const Binned<T>& binned, const int32_t* splats, int64_t count, V center_x, V center_y,
-                          Enter enter, Pass pass) {
+    SPLAT_FN int64_t walk(const Binned<T>& binned, const int32_t* splats, int64_t count, V center_x,
+                          V center_y, Enter enter, Pass pass) {
         prepare(binned, splats, count, center_x[0], center_y[0]);
         int64_t head = 0, entered = 0;
         while (entered < count) {
@@ -151,7 +151,9 @@ struct RayQueues {
     }
 
     // One number of each lane's candidate.
-    static SPLAT_FN V gather(const Row* rows, I places) { return M::gather(rows[0], places * LANES + lanes()); }
+    static SPLAT_FN V gather(const Row* rows, I places) {
+        return M::gather(rows[0], places * LANES + lanes());
+    }
     static SPLAT_FN void scatter(Row* rows, I places, V values) {
         M::scatter(rows[0], places * LANES + lanes(), values);
     }
@@ -171,7 +173,8 @@ struct RayQueues {
     }
 
     static SPLAT_FN V depth_at(const Record<T>& record, const DepthPlane<T>& plane, V center_x, V center_y) {
-        return plane.depth + plane.slope_x * (center_x - record.mean_x) + plane.slope_y * (center_y - record.mean_y);
+        return plane.depth + plane.slope_x * (center_x - record.mean_x) +
+               plane.slope_y * (center_y - record.mean_y);
     }
 
     // The candidates in their order, and the least depths from the back.

@@ -15,7 +15,7 @@ int run_project_fwd(const ProjectFwdArgs<S>& args) {
         const int64_t last = end * CHUNK < args.count ? end * CHUNK : args.count;
         for (int64_t first = begin * CHUNK; first < last; first += T::LANES) {
             const int count = last - first < T::LANES ? int(last - first) : T::LANES;
-            ScreenSplat<T> out = 
+            ScreenSplat<T> out =
                 project_splat(camera, load_splats<S>(args, first, count), args.depth_slopes != nullptr);
             T mean[2] = {out.mean_x, out.mean_y}, radius[2] = {out.radius_x, out.radius_y};
             T conic[3] = {out.conic_xx, out.conic_xy, out.conic_yy};

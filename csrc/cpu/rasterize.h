@@ -54,7 +54,7 @@ enum SavedNumber {
     SAVED_HEIGHT,
     SAVED_CHANNELS,
     SAVED_SCALAR_BYTES,
-    SAVED_BIN_NS,   // time that sorting and binning took
+    SAVED_BIN_NS,    // time that sorting and binning took
     SAVED_BLEND_NS,  // time that blending took
     SAVED_BY_RAY     // 1: each pixel has its own order
 };

@@ -101,8 +101,8 @@ struct BackwardRaster {
         }
     }
 
-    void replay_tile_by_ray(const Tile<T>& tile, int64_t index, BackwardBlock<T, C>* blocks, BlockLists& lists,
-                            RayQueues<T, 3>& queues, T* lines) const {
+    void replay_tile_by_ray(const Tile<T>& tile, int64_t index, BackwardBlock<T, C>* blocks,
+                            BlockLists& lists, RayQueues<T, 3>& queues, T* lines) const {
         lists.fill(binned, index, tile.blocks_inside());
         for (int block = 0; block < TILE_BLOCKS; ++block) {
             const int64_t entered = replay_rays(tile, block, lists, queues, blocks[block], lines);
@@ -119,27 +119,25 @@ struct BackwardRaster {
         for (int k = 0; k < C; ++k) v_image[k] = M::load(state.v_image[k]);
         auto &weights = queues.extra[0], &gradients = queues.extra[1], &owns = queues.extra[2];
         const int64_t first = lists.starts[block];
-        return queues.walk(
-            binned, lists.splats + first, lists.starts[block + 1] - first, tile.center_x[block % BLOCKS],
-            tile.center_y[block / BLOCKS],
-            [&](int64_t place, int32_t splat) SPLAT_INLINE {
-                const Record<T>& record = binned.records[splat];
-                __builtin_prefetch(lines + int64_t(splat) * LINE, 1);
-                V own = V{};
-                for (int k = 0; k < C; ++k) own += v_image[k] * record.features[k];
-                M::store(owns[place], own);
-                M::store(weights[place], V{});
-                M::store(gradients[place], V{});
-            },
-            [&](typename M::I places, V alpha) SPLAT_INLINE {
-                const Blend<M> step = blend<M>(alpha, transmittance);
-                transmittance = step.transmittance;
-                const V own = queues.gather(owns, places);
-                behind = behind - step.weight * own;
-                queues.scatter(weights, places, step.weight);
-                queues.scatter(gradients, places, log_alpha_gradient<M>(step, alpha, own, behind));
-                return M::any(transmittance > T(0));
-            });
+        return queues.walk(binned, lists.splats + first, lists.starts[block + 1] - first,
+                           tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS],
+                           [&](int64_t place, int32_t splat) SPLAT_INLINE {
+            const Record<T>& record = binned.records[splat];
+            __builtin_prefetch(lines + int64_t(splat) * LINE, 1);
+            V own = V{};
+            for (int k = 0; k < C; ++k) own += v_image[k] * record.features[k];
+            M::store(owns[place], own);
+            M::store(weights[place], V{});
+            M::store(gradients[place], V{});
+        }, [&](typename M::I places, V alpha) SPLAT_INLINE {
+            const Blend<M> step = blend<M>(alpha, transmittance);
+            transmittance = step.transmittance;
+            const V own = queues.gather(owns, places);
+            behind = behind - step.weight * own;
+            queues.scatter(weights, places, step.weight);
+            queues.scatter(gradients, places, log_alpha_gradient<M>(step, alpha, own, behind));
+            return M::any(transmittance > T(0));
+        });
     }
 
     void add_candidate(const Tile<T>& tile, int block, const RayQueues<T, 3>& queues, int64_t place,
@@ -206,7 +204,9 @@ struct BackwardRaster {
         const size_t bytes = memory.template bytes<3>();
         char* const all =
             scratch.get() ? static_cast<char*>(context_reserve(scratch.get(), 0, bytes * threads)) : nullptr;
-        if (!all) return fail(STATUS_OUT_OF_MEMORY, "no memory for the queues of %lld splats", (long long)memory.most);
+        if (!all)
+            return fail(STATUS_OUT_OF_MEMORY, "no memory for the queues of %lld splats",
+                        (long long)memory.most);
         on_threads(threads, [&](int thread, int parts) {
             T* mine = lines + int64_t(thread) * args.count * LINE;
             std::memset(mine, 0, size_t(args.count) * LINE * sizeof(T));

@@ -87,16 +87,16 @@ struct ForwardRaster {
         V transmittance = fresh_transmittance<T>(tile.place(block, args.width));
         auto* const weights = queues.extra[0];
         const int64_t first = lists.starts[block];
-        const int64_t entered = queues.walk(
-            binned, lists.splats + first, lists.starts[block + 1] - first, tile.center_x[block % BLOCKS],
-            tile.center_y[block / BLOCKS],
-            [&](int64_t place, int32_t) SPLAT_INLINE { M::store(weights[place], V{}); },
-            [&](typename M::I places, V alpha) SPLAT_INLINE {
-                const Blend<M> step = blend<M>(alpha, transmittance);
-                transmittance = step.transmittance;
-                queues.scatter(weights, places, step.weight);
-                return M::any(transmittance > T(0));
-            });
+        const int64_t entered = queues.walk(binned, lists.splats + first, lists.starts[block + 1] - first,
+                                            tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS],
+                                            [&](int64_t place, int32_t) SPLAT_INLINE {
+            M::store(weights[place], V{});
+        }, [&](typename M::I places, V alpha) SPLAT_INLINE {
+            const Blend<M> step = blend<M>(alpha, transmittance);
+            transmittance = step.transmittance;
+            queues.scatter(weights, places, step.weight);
+            return M::any(transmittance > T(0));
+        });
         V sums[C] = {};
         for (int64_t i = 0; i < entered; ++i) {
             const Record<T>& record = binned.records[queues.candidates[i]];
@@ -149,9 +149,12 @@ struct ForwardRaster {
         const ContextOwner scratch(CONTEXT_RAY_SCRATCH);
         const RayMemory<T> memory(binned);
         const size_t bytes = memory.template bytes<1>();
-        char* const all = scratch.get() ? static_cast<char*>(context_reserve(scratch.get(), 0, bytes * thread_count()))
-                                        : nullptr;
-        if (!all) return fail(STATUS_OUT_OF_MEMORY, "no memory for the queues of %lld splats", (long long)memory.most);
+        char* const all = scratch.get()
+                              ? static_cast<char*>(context_reserve(scratch.get(), 0, bytes * thread_count()))
+                              : nullptr;
+        if (!all)
+            return fail(STATUS_OUT_OF_MEMORY, "no memory for the queues of %lld splats",
+                        (long long)memory.most);
         TileQueue queue(binned.tiles());
         on_threads(thread_count(), [&](int thread, int) {
             ForwardBlock<T, C> blocks[TILE_BLOCKS];

@@ -87,13 +87,26 @@ struct TrainStep {
     }
 
     int project() const {
-        return project_fwd(
-            ProjectFwdArgs<T>{update.count, update.width, update.height, update.orthographic,
-                              update.antialiased, update.dilation_px2, update.near_depth, update.means,
-                              update.log_scales, update.quats_wxyz, update.opacity_logits, update.viewmat,
-                              update.intrinsics, mutable_of(raster.means2d), mutable_of(raster.depths),
-                              mutable_of(raster.conics), mutable_of(raster.opacities), nullptr,
-                              mutable_of(raster.depth_slopes), args.radii});
+        return project_fwd(ProjectFwdArgs<T>{update.count,
+                                             update.width,
+                                             update.height,
+                                             update.orthographic,
+                                             update.antialiased,
+                                             update.dilation_px2,
+                                             update.near_depth,
+                                             update.means,
+                                             update.log_scales,
+                                             update.quats_wxyz,
+                                             update.opacity_logits,
+                                             update.viewmat,
+                                             update.intrinsics,
+                                             mutable_of(raster.means2d),
+                                             mutable_of(raster.depths),
+                                             mutable_of(raster.conics),
+                                             mutable_of(raster.opacities),
+                                             nullptr,
+                                             mutable_of(raster.depth_slopes),
+                                             args.radii});
     }
 
     int color() const {

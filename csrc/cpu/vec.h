@@ -139,7 +139,8 @@ struct Simd {
     // The counterpart; no two lanes have the same index.
     static SPLAT_FN void scatter(T* to, I index, V v) {
 #if defined(__AVX512F__)
-        if constexpr (sizeof(T) == 4 && N == 16) return _mm512_i32scatter_ps(to, __m512i(index), __m512(v), 4);
+        if constexpr (sizeof(T) == 4 && N == 16)
+            return _mm512_i32scatter_ps(to, __m512i(index), __m512(v), 4);
 #endif
         for (int lane = 0; lane < N; ++lane) to[index[lane]] = v[lane];
     }

@@ -53,7 +53,7 @@ def draw_through_filter(
     background: Tensor,
     backend: str = "cpu",
 ) -> Drawn:
-    """Draws splats in the ``blender`` formation as Cycles does, but for the order of splats along each ray.
+    """Draws splats in the ``blender`` formation as Cycles does.
 
     Args:
         params: means, log_scales, quats_wxyz, opacity_logits, sh, as in ``Splats``; N may be 0.

@@ -103,7 +103,12 @@ def project(
         width, height, int(camera_model == "orthographic"), int(antialiased), float(dilation_px2), float(near)
     )
     outputs: tuple[Tensor, ...] = apply(
-        _Project, *(tensor.contiguous() for tensor in inputs), options, with_normals, with_depth_slopes, backend
+        _Project,
+        *(tensor.contiguous() for tensor in inputs),
+        options,
+        with_normals,
+        with_depth_slopes,
+        backend,
     )
     return projected_of(dict(zip(screen_sizes(with_normals, with_depth_slopes), outputs, strict=True)))
 
@@ -170,8 +175,15 @@ def new_screen(means: Tensor, with_normals: bool, with_depth_slopes: bool) -> di
 
 def projected_of(screen: Mapping[str, Tensor]) -> Projected:
     """Makes the result of ``project`` from its parts; others are left out."""
-    names = (name for name in Projected._fields if name in screen)
-    return Projected(**({"normals": None} | {name: screen[name] for name in names}))
+    return Projected(
+        screen["means2d"],
+        screen["depths"],
+        screen["conics"],
+        screen["opacities"],
+        screen.get("normals"),
+        screen["radii"],
+        screen.get("depth_slopes"),
+    )
 
 
 class _Project(torch.autograd.Function):

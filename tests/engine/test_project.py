@@ -38,6 +38,7 @@ def run(
         dilation_px2=dilation,
         antialiased=antialiased,
         with_normals=True,
+        with_depth_slopes=True,
         backend=backend,
     )
 
@@ -71,7 +72,8 @@ def test_cpu_equals_reference(dtype: torch.dtype, model: str, mode: str) -> None
     assert 30 < int(visible(out["cpu"]).sum()) < 290
     values, gradients = (2e-6, 2e-5) if dtype == torch.float32 else (1e-13, 1e-12)
     for name, a, b in zip(Projected._fields, out["cpu"], out["reference"], strict=True):
-        assert relative_l2(a, b) < values, name
+        # slopes are a quotient of differences
+        assert relative_l2(a, b) < values * (50 if name == "depth_slopes" else 1), name
     for backend in leaves:
         weighted_sum(differentiable(out[backend])).backward()
     for name in inputs:
@@ -191,6 +193,56 @@ def test_normals_face_the_camera_along_the_shortest_axis(backend: str, model: st
     factors = rotation_from_quaternion(inputs["quats_wxyz"]) * inputs["log_scales"].exp()[:, None, :]
     spread = torch.einsum("ni,nik->nk", out.normals, factors).norm(dim=1)
     assert torch.allclose(spread, inputs["log_scales"].amin(dim=1).exp())
+
+
+def depths_on_rays(inputs: dict[str, Tensor], pixels: Tensor, model: str) -> Tensor:
+    """[N] camera z where the ray through a pixel each meets its splat's greatest density, by the 3D Gaussian itself."""
+    rotation = inputs["viewmat"][:3, :3]
+    points = inputs["means"] @ rotation.T + inputs["viewmat"][:3, 3]
+    factors = (
+        rotation @ rotation_from_quaternion(inputs["quats_wxyz"]) * inputs["log_scales"].exp()[:, None, :]
+    )
+    precision = torch.linalg.inv(factors @ factors.mT)
+    across = (pixels - inputs["intrinsics"][2:]) / inputs["intrinsics"][:2]
+    ahead = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64).expand(len(pixels), 3)
+    if model == "orthographic":
+        origins, directions = torch.cat((across, torch.zeros_like(across[:, :1])), dim=1), ahead
+    else:
+        origins, directions = (
+            torch.zeros_like(points),
+            torch.cat((across, torch.ones_like(across[:, :1])), dim=1),
+        )
+    along = torch.einsum("ni,nij,nj->n", directions, precision, points - origins)
+    return along / torch.einsum("ni,nij,nj->n", directions, precision, directions)
+
+
+@both_backends
+@both_models
+def test_depth_slopes_lead_to_the_greatest_density_on_a_ray(backend: str, model: str) -> None:
+    """A hundredth of a pixel beside a splat's centre its densest point has moved in depth as the slope says."""
+    inputs = inputs_of(40, model)
+    inputs["log_scales"] = (
+        inputs["log_scales"] - 3.0
+    )  # far smaller than they are distant, several pixels wide
+    out = run(inputs, model, backend=backend)
+    assert out.depth_slopes is not None and visible(out).sum() > 30
+    seen = visible(out)
+    step = 0.01 * torch.randn(40, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    there, here = (depths_on_rays(inputs, out.means2d + offset, model) for offset in (step, 0 * step))
+    moved, told = there - here, (out.depth_slopes * step).sum(dim=1)
+    assert (here - out.depths)[seen].abs().max() < 1e-9
+    assert relative_l2(told[seen], moved[seen]) < 0.02
+
+
+@both_backends
+def test_the_dilation_has_no_part_in_depth_slopes(backend: str) -> None:
+    """They are of the splat itself, and a splat that is culled has none."""
+    inputs = inputs_of(60, "perspective", spread=3.0)
+    plain, dilated = (run(inputs, "perspective", mode, backend).depth_slopes for mode in ("none", "classic"))
+    assert plain is not None and dilated is not None
+    seen = visible(run(inputs, "perspective", backend=backend))
+    assert torch.equal(plain[seen], dilated[seen]) and not seen.all()
+    assert (plain[~seen] == 0).all() and (plain[seen] != 0).any(dim=1).all()
 
 
 @both_backends
@@ -428,6 +480,7 @@ def test_reference_and_kernels_share_their_constants() -> None:
         "DETERMINANT_MIN": reference.DETERMINANT_MIN_PX4,
         "CONDITION_MIN": reference.CONDITION_MIN,
         "COMPENSATION_MIN": reference.COMPENSATION_MIN,
+        "SLOPE_VARIANCE": reference.SLOPE_VARIANCE_PX2,
         "DISTANCE_MIN": DISTANCE_MIN,
     }
     for name, value in names.items():

@@ -16,7 +16,9 @@ from splat_engine.ops.rasterize import RasterPass, rasterize
 SIZES = [(70, 45), (64, 64), (1, 1), (40, 1), (1, 33), (31, 34), (33, 7)]
 
 
-def sloped_scene(count: int, width: int, height: int, channels: int = 3, *, slope: float = 0.05, **kinds: object) -> dict[str, Tensor]:
+def sloped_scene(
+    count: int, width: int, height: int, channels: int = 3, *, slope: float = 0.05, **kinds: object
+) -> dict[str, Tensor]:
     """Random splats whose depths, 1 to 2 in the middle, grow by up to ``slope`` a pixel along either axis."""
     tensors = scene(count, width, height, channels, **kinds)
     generator = torch.Generator().manual_seed(7)

@@ -53,13 +53,14 @@ def in_parts(
     sparse: bool = False,
     log_scale_floors: Tensor | None = None,
     absolute: bool = False,
+    by_ray: bool = False,
 ) -> TrainStep:
     """The ops one after the other; changes the scene."""
     options = dict(scene.options)
     decode, camera_model = options.pop("decode"), options["camera_model"]
     camera = (scene.viewmat, scene.intrinsics, WIDTH, HEIGHT)
     inputs = [scene.params[name] for name in ("means", "log_scales", "quats_wxyz", "opacity_logits")]
-    screen = project(*inputs, *camera, **options)
+    screen = project(*inputs, *camera, with_depth_slopes=by_ray, **options)
     colors = sh_colors(
         scene.params["means"],
         scene.params["sh"],
@@ -69,8 +70,9 @@ def in_parts(
         decode=decode,
     )
     drawing = RasterPass(
-        screen.means2d, screen.conics, screen.opacities, colors, screen.depths, WIDTH, HEIGHT, view.background
-    )
+        screen.means2d, screen.conics, screen.opacities, colors, screen.depths, WIDTH, HEIGHT, view.background,
+        depth_slopes=screen.depth_slopes,
+    )  # fmt: skip
     loss, v_image, v_alpha = photometric_loss_and_gradients(
         drawing.image, drawing.alpha, view.color, view.alpha, view.background, valid=view.valid, **COMPARED
     )
@@ -92,7 +94,7 @@ def state_of(scene: Scene) -> list[Tensor]:
 @pytest.mark.parametrize(
     "options", [{}, {"decode": False, "dilation_px2": 0.3}, {"antialiased": True, "dilation_px2": 0.1}]
 )
-@pytest.mark.parametrize("extra", ["", "masked", "sparse", "floors", "absolute"])
+@pytest.mark.parametrize("extra", ["", "masked", "sparse", "floors", "absolute", "by_ray"])
 def test_equals_the_ops_one_after_the_other(
     dtype: torch.dtype, model: str, options: dict[str, Any], extra: str
 ) -> None:
@@ -100,7 +102,7 @@ def test_equals_the_ops_one_after_the_other(
     ours, parts = (Scene(61, dtype, model, 9, **options) for _ in range(2))
     view = View(dtype, masked=extra == "masked")
     chosen: dict[str, Any] = {}
-    if extra in ("sparse", "absolute"):
+    if extra in ("sparse", "absolute", "by_ray"):
         chosen[extra] = True
     if extra == "floors":
         chosen["log_scale_floors"] = ours.params["log_scales"].mean(dim=1)

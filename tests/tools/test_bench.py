@@ -56,7 +56,7 @@ def test_inputs_are_those_of_the_peers() -> None:
         assert np.array_equal(ours.camera.intrinsics.astype(np.float32), camera)
 
 
-@pytest.mark.parametrize("formation", ["classic", "blender"])
+@pytest.mark.parametrize("formation", ["classic", "blender", "own-order"])
 def test_a_record_has_its_keys(formation: str) -> None:
     """One record an input: times, stages, counts and rates, as JSON, and the rates follow from the others."""
     pytest.importorskip("torch", reason="a training step needs torch")
@@ -119,7 +119,7 @@ def test_the_clock_lets_go_of_the_library() -> None:
     assert Library.call is original
 
 
-@pytest.mark.parametrize("formation", ["classic", "blender"])
+@pytest.mark.parametrize("formation", ["classic", "blender", "own-order"])
 def test_steps_leave_the_splats_where_they_are(formation: str) -> None:
     """Every round of the benchmark does the same work: after three steps the image is the same to the bit."""
     import torch

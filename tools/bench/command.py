@@ -1,6 +1,6 @@
 """Times the engine's stages on the standard inputs, for each instruction set and thread count.
 
-    make bench                                     the three inputs, both formations, v4 v3 v2, 1 and 2 threads
+    make bench                                     the three inputs, all formations, v4 v3 v2, 1 and 2 threads
     make bench ARGS="--case c50k_512 --isa v4 --json out/bench.json"
     make bench ARGS="--skip-inputs --growth out/growth.png --memory"
 
@@ -26,6 +26,9 @@ from typing import Any
 from splat_engine import native
 from tools.bench import growth, memory, report
 from tools.bench.inputs import CASES
+
+FORMATIONS = ("classic", "blender", "own-order")
+"""The keys of ``tools.bench.training.FORMATIONS``, which imports torch."""
 
 ROOT = Path(__file__).resolve().parents[2]
 LEVELS = ("v4", "v3", "v2")
@@ -136,9 +139,7 @@ def parse(words: list[str] | None) -> Any:
         prog="tools/bench/kernels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), help="standard inputs")
-    parser.add_argument(
-        "--formation", nargs="+", choices=("blender", "classic"), default=["classic", "blender"]
-    )
+    parser.add_argument("--formation", nargs="+", choices=FORMATIONS, default=list(FORMATIONS))
     parser.add_argument("--isa", nargs="+", choices=LEVELS, default=list(LEVELS), help="instruction sets")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--seconds", type=float, default=2.0, help="of rounds, for each figure")

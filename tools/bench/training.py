@@ -49,6 +49,14 @@ class Workload:
     step_in_parts: Callable[[], None]
 
 
+FORMATIONS = {
+    "classic": ImageFormation("classic"),
+    "blender": ImageFormation("blender", own_order=False),
+    "own-order": ImageFormation("blender"),
+}
+"""What is timed, by name: ``blender`` as most steps of a fit are taken, and in each pixel's own order, as its last ones."""
+
+
 def set_up_process(threads: int) -> None:
     """Sets the threads of the engine and of torch, and the allocator as the engine's own process does."""
     keep_freed_memory()
@@ -63,11 +71,11 @@ def make_workload(
 
     Args:
         given: The splats, the camera and the cotangent.
-        formation_name: "blender" or "classic".
+        formation_name: A key of FORMATIONS.
         backend: "cpu", "cuda" or "reference".
         device: Where the backend computes.
     """
-    formation = ImageFormation(formation_name)  # type: ignore[arg-type]
+    formation = FORMATIONS[formation_name]
     state = SplatState.from_splats(given.splats).to(device)
     viewmat, intrinsics = (send(values, device) for values in camera_tensors(given.camera))
     cotangent = torch.from_numpy(given.image_cotangent).to(device)
@@ -101,6 +109,7 @@ def make_workload(
             view,
             background,
             adam,
+            formation,
             loss,
             count,
             extent=1.0,

@@ -78,7 +78,9 @@ def _screen(given: BenchInput, formation: Formation) -> tuple[list[Tensor], Tens
     viewmat, intrinsics = camera_tensors(given.camera)
     params = SplatState.from_splats(given.splats).params
     with torch.no_grad():
-        screen = to_screen(params, viewmat, intrinsics, given.camera, ImageFormation(formation))
+        screen = to_screen(
+            params, viewmat, intrinsics, given.camera, ImageFormation(formation, own_order=False)
+        )
     projected = screen.projected
     return [projected.means2d, projected.conics, projected.opacities, screen.colors], projected.depths
 

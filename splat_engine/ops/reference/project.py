@@ -192,7 +192,8 @@ def _depth_slopes(root: Tensor, ahead: Tensor) -> Tensor:
     determinant = plain + SLOPE_VARIANCE_PX2 * (xx + yy - SLOPE_VARIANCE_PX2)
     along = (root @ ahead[:, :, None])[:, :, 0]
     adjugate = torch.stack((yy * along[:, 0] - xy * along[:, 1], xx * along[:, 1] - xy * along[:, 0]), dim=1)
-    return adjugate / determinant[:, None]
+    slopes: Tensor = adjugate / determinant[:, None]
+    return slopes
 
 
 def _project_points(
