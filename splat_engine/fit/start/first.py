@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -90,7 +91,8 @@ def _at_random(capture: Capture, settings: RunSettings, rng: np.random.Generator
 def _from_surfaces(capture: Capture, settings: RunSettings, rng: np.random.Generator) -> Start:
     count = min(settings.start.start_splats, settings.fit.max_splats)
     most = max(count, min(SAMPLES_PER_SPLAT * count, SAMPLES_MOST))
-    samples = read_surfaces(capture, most, settings.fit.target, rng)
+    workers = settings.fit.threads or os.cpu_count() or 1
+    samples = read_surfaces(capture, most, settings.fit.target, rng, workers)
     extent = scene_extent(capture, samples.positions)
     splats = dense_splats(
         samples,
@@ -99,7 +101,7 @@ def _from_surfaces(capture: Capture, settings: RunSettings, rng: np.random.Gener
         opacity=settings.start.start_opacity,
         cameras=_cameras(capture),
         rng=rng,
-        workers=settings.fit.threads or -1,
+        workers=workers,
     )
     return Start(splats, extent, is_dense=True)
 
