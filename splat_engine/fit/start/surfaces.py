@@ -9,12 +9,14 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from splat_engine.fit.decoding import DEPTH_NONE, read_picture, truth_of
 from splat_engine.fit.exr import read_layers
+from splat_engine.fit.shelf import LayerShelf
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, View
 from splat_engine.formats.conventions import Float, linear_from_srgb, srgb_from_linear, unit_vectors
@@ -65,7 +67,12 @@ def shows_surfaces(capture: Capture) -> bool:
 
 
 def read_surfaces(
-    capture: Capture, most: int, target: Target, rng: np.random.Generator, workers: int = 1
+    capture: Capture,
+    most: int,
+    target: Target,
+    rng: np.random.Generator,
+    workers: int = 1,
+    shelf: LayerShelf | None = None,
 ) -> SurfaceSamples:
     """Reads at most about ``most`` pixels that show a surface, as many from each training view, chosen at random.
 
@@ -75,6 +82,7 @@ def read_surfaces(
         target: Which colours the fit is to reach: those of the EXR files or of the pictures.
         rng: Chooses.
         workers: Threads; the result is the same for any number. More than 4 are not used: each holds a view.
+        shelf: Keeps of the files what will be wanted again.
 
     Raises:
         UserError: A file is missing or damaged, or lacks a pass that the capture promises.
@@ -83,16 +91,24 @@ def read_surfaces(
     share = -(-most // len(views))
     names = ("Combined", "Depth", *(("Normal",) if "normal" in capture.info.passes else ()))
 
-    def samples_of(view: View) -> SurfaceSamples:
+    shelf = shelf or LayerShelf()
+    also = shelf.names
+
+    def read(view: View) -> tuple[Path, dict[str, NDArray[Any]], SurfaceSamples]:
         assert view.exr is not None
-        size = (view.camera.width, view.camera.height)
-        layers = read_layers(capture.root / view.exr, names, size)
+        path, size = capture.root / view.exr, (view.camera.width, view.camera.height)
+        layers = read_layers(path, names, size, also)
         truth = truth_of(view, capture, target)
         combined = layers["Combined"] if truth.image is None else _picture(capture.root / truth.image)
-        return view_samples(view.camera, combined, layers["Depth"][..., 0], layers.get("Normal"))
+        normals = layers["Normal"] if "Normal" in names else None
+        return path, layers, view_samples(view.camera, combined, layers["Depth"][..., 0], normals)
 
+    gathered = []
     with ThreadPoolExecutor(min(workers, WORKERS_MOST)) as pool:
-        return joined([chosen(samples, share, rng) for samples in pool.map(samples_of, views)])
+        for path, layers, samples in pool.map(read, views):
+            shelf.keep(path, layers)
+            gathered.append(chosen(samples, share, rng))
+    return joined(gathered)
 
 
 def _picture(path: Path) -> Doubles:
