@@ -68,10 +68,9 @@ def fit_request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
     with ExitStack() as beside:
         child = _look_ahead(options, settings, beside)
         place = start_device(settings.fit.device, settings.fit.threads, notes.append)
-        from splat_engine.fit.ahead import Ahead
         from splat_engine.fit.loop import FitRequest
 
-        ahead = child and child.result()
+        ahead = child.result() if child else None
     return FitRequest(
         capture=options.capture,
         run=run.root,
@@ -80,7 +79,7 @@ def fit_request(options: argparse.Namespace, run: RunDirectory) -> FitRequest:
         version=program_version(),
         place=place,
         notes=tuple(notes),
-        ahead=ahead or Ahead(),
+        ahead=ahead,
     )
 
 

@@ -1,6 +1,6 @@
 """Fitting Gaussians to a capture.
 
-* ``data``        the pixels of a capture's views; ``decoding`` and ``exr`` read the files
+* ``data``        the pixels of a capture's views; ``decoding`` and ``exr`` read the files, ``shelf`` keeps layers
 * ``formation``   the two image formations, and the sRGB curve
 * ``start``       the first splats, and the scene's size; ``ahead`` makes them and pictures before torch is there
 * ``model``       the splats under optimisation: parameters, moments, buffers

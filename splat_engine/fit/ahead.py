@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from splat_engine.fit.decoding import decoded_picture, truth_of
+from splat_engine.fit.shelf import LayerShelf, shelf_for
 from splat_engine.fit.start import Start, start_splats
 from splat_engine.formats.capture import Capture, read_capture
 from splat_engine.formats.errors import UserError
@@ -22,14 +23,16 @@ PIXELS_MOST_BYTES = 128 << 20
 
 @dataclass(frozen=True)
 class Ahead:
-    """What was made ahead; all of it may be missing, and is then made when it is needed.
+    """What was made ahead; what is missing is made when it is needed.
 
     Attributes:
+        shelf: Layers of the training views' files that were read on the way.
         start: The first splats.
         warnings: What was said of them, each a sentence.
         pictures: File to what ``decoded_picture`` returns of it.
     """
 
+    shelf: LayerShelf
     start: Start | None = None
     warnings: tuple[str, ...] = ()
     pictures: Mapping[Path, NDArray[Any]] = field(default_factory=dict)
@@ -50,9 +53,9 @@ def look_ahead(
         UserError: The capture or the start is damaged. A damaged picture is left to who needs it.
     """
     capture, warnings = read_capture(path), list[str]()
-    rng = np.random.default_rng(settings.fit.seed)
-    start = start_splats(capture, settings, rng, warnings.append) if with_start else None
-    return Ahead(start, tuple(warnings), _pictures(capture, settings.fit.target, is_asked))
+    shelf, rng = shelf_for(capture, settings), np.random.default_rng(settings.fit.seed)
+    start = start_splats(capture, settings, rng, warnings.append, shelf) if with_start else None
+    return Ahead(shelf, start, tuple(warnings), _pictures(capture, settings.fit.target, is_asked))
 
 
 def _pictures(capture: Capture, target: Target, is_asked: Callable[[], bool]) -> dict[Path, NDArray[Any]]:

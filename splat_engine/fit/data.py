@@ -21,6 +21,7 @@ from splat_engine.fit.decoding import DEPTH_NONE, check_picture, decoded_picture
 from splat_engine.fit.exr import check_layers, read_layers
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.place import CPU, send
+from splat_engine.fit.shelf import LayerShelf
 from splat_engine.fit.views import ViewTensors, mapped, view_tensors
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, Split, View
@@ -54,6 +55,7 @@ class CaptureImages:
         device_bytes: Most memory of a card for kept views.
         warn: Told in a sentence what is not as it should be.
         decoded: File to its pixels as ``decoded_picture`` returns them, of pictures that were read before.
+        shelf: Layers of EXR files that were read before.
 
     Raises:
         UserError: A file is missing, unreadable, of another size than its camera says, or lacks a pass.
@@ -73,6 +75,7 @@ class CaptureImages:
         device_bytes: int = 0,
         warn: Callable[[str], None] = logger.warning,
         decoded: Mapping[Path, NDArray[Any]] | None = None,
+        shelf: LayerShelf | None = None,
     ) -> None:
         self.formation = formation
         self.root = capture.root
@@ -84,6 +87,7 @@ class CaptureImages:
         )
         self._warn = warn
         self._decoded = dict(decoded or {})
+        self._shelf = shelf or LayerShelf()
         self._device = device
         self._shelves = [_Shelf(HOST, budget_bytes)]
         if device != HOST:
@@ -159,7 +163,8 @@ class CaptureImages:
             alpha = torch.from_numpy(unit_range(pixels[..., 3]))
             return view_tensors(view.camera, self.formation.from_display(pixels[..., :3], alpha), alpha)
         path = self.root / view.exr
-        layers = read_layers(path, self.layers, (view.camera.width, view.camera.height))
+        layers = self._shelf.take(path, self.layers)
+        layers = layers or read_layers(path, self.layers, (view.camera.width, view.camera.height))
         valid = np.logical_and.reduce([np.isfinite(layer).all(axis=-1) for layer in layers.values()])
         if not valid.all():
             self._warn(f"{path} has {int((~valid).sum())} pixels that are not finite; they are left out.")

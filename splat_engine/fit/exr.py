@@ -58,13 +58,16 @@ def _extents(path: Path) -> dict[str, tuple[int, int]]:
     return extents
 
 
-def read_layers(path: Path, names: tuple[str, ...], size: tuple[int, int]) -> dict[str, Array]:
+def read_layers(
+    path: Path, names: tuple[str, ...], size: tuple[int, int], also: tuple[str, ...] = ()
+) -> dict[str, Array]:
     """Reads layers of a multilayer EXR.
 
     Args:
         path: The file.
         names: Layers to read: Combined, Depth, Normal, Position or Object Index.
         size: (width, height) that the camera states.
+        also: Layers that may be missing, and are then left out.
 
     Returns:
         Layer name to [H, W, C] pixels in the file's own type.
@@ -80,7 +83,7 @@ def read_layers(path: Path, names: tuple[str, ...], size: tuple[int, int]) -> di
         # The package swallows what goes wrong behind the header, and returns the part without its channels.
         raise _damaged(path, "its pixels cannot be decoded")
     layers = {}
-    for name in names:
+    for name in (*names, *(name for name in also if name not in names and _has_layer(channels, name, path))):
         planes = [channels[found] for found in _find_layer(channels, name, path)]
         for plane in planes:
             _check_size((plane.shape[1], plane.shape[0]), size, path)
@@ -123,6 +126,13 @@ def _find_layer(channels: Iterable[str], layer: str, path: Path) -> list[str]:
         f"{path} lacks the pass {layer}; it has {', '.join(layers) or 'no channels'}.",
         f"Capture again with the pass {layer}, or set the weight of its loss to 0.",
     )
+
+
+def _has_layer(channels: Iterable[str], layer: str, path: Path) -> bool:
+    try:
+        return bool(_find_layer(channels, layer, path))
+    except FormatError:
+        return False
 
 
 def _prefixes(channels: set[str], layer: str, letter: str) -> list[str]:

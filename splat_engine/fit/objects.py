@@ -8,7 +8,10 @@ counts, as in the passes: that of a glass, not what is seen through it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +23,7 @@ from splat_engine.formats.exr import read_passes
 from splat_engine.formats.splats import Int32, Splats
 
 Passes = dict[str, NDArray[np.float32]]
+KnownLayers = Callable[[Path], Mapping[str, NDArray[Any]] | None]
 Votes = tuple[NDArray[np.intp], Int32, NDArray[np.float64]]
 
 TOLERANCE_SIGMAS = 2.0
@@ -30,6 +34,10 @@ BALLOTS_MOST = 4_000_000
 """Votes are added up when so many have gathered: bounds memory (about 100 MB)."""
 
 
+OBJECT_LAYERS = ("Depth", "Object Index")
+"""The layers of a view's EXR file that are asked."""
+
+
 def has_object_indices(capture: Capture) -> bool:
     """Tells whether every training view says which object is seen at each pixel, and how far away."""
     info, views = capture.info, capture.of_split("train")
@@ -37,13 +45,16 @@ def has_object_indices(capture: Capture) -> bool:
     return passes and bool(info.object_names) and all(view.exr for view in views)
 
 
-def object_indices(splats: Splats, capture: Capture, workers: int = 1) -> Int32:
+def object_indices(
+    splats: Splats, capture: Capture, workers: int = 1, known: KnownLayers | None = None
+) -> Int32:
     """Returns [N] int32: i shows entry i - 1 of the capture's ``object_names``, 0 is unknown. N = 0 gives none.
 
     Args:
         splats: In the capture's world.
         capture: One that ``has_object_indices``; its training views are asked.
         workers: Threads; the result is the same for any number.
+        known: Returns ``OBJECT_LAYERS`` of a file, [H, W, 1] each, where they are in memory already, else None.
 
     Raises:
         UserError: A view is missing or damaged.
@@ -55,8 +66,9 @@ def object_indices(splats: Splats, capture: Capture, workers: int = 1) -> Int32:
 
     def votes(view: View) -> Votes:
         assert view.exr is not None
-        passes = read_passes(capture.root / view.exr, ("depth", "object_index"))
-        return view_votes(means, tolerances, view.camera, passes)
+        path = capture.root / view.exr
+        layers = known(path) if known is not None else None
+        return view_votes(means, tolerances, view.camera, _passes_of(layers) if layers else _read(path))
 
     with ThreadPoolExecutor(workers) as pool:
         for found in pool.map(votes, capture.of_split("train")):
@@ -64,6 +76,15 @@ def object_indices(splats: Splats, capture: Capture, workers: int = 1) -> Int32:
     indices = np.zeros(len(splats), np.int32)
     indices[good] = joined_to_neighbours(ballots.winners(), means, tolerances)
     return indices
+
+
+def _read(path: Path) -> Passes:
+    return read_passes(path, ("depth", "object_index"))
+
+
+def _passes_of(layers: Mapping[str, NDArray[Any]]) -> Passes:
+    depth, index = (layers[name][..., 0].astype(np.float32) for name in OBJECT_LAYERS)
+    return {"depth": depth, "object_index": index}
 
 
 def joined_to_neighbours(

@@ -16,6 +16,7 @@ from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.losses import loss_space_of
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.place import CPU, Place
+from splat_engine.fit.shelf import LayerShelf, shelf_for
 from splat_engine.fit.start import Start, start_splats
 from splat_engine.fit.strategies import strategy_of
 from splat_engine.fit.trainer import Trainer
@@ -37,7 +38,7 @@ class FitRequest:
         version: Of the program, for the records.
         place: Where the fit is.
         notes: Warnings from before the run began.
-        ahead: What was made before torch was there, of the same capture and settings.
+        ahead: What was made before torch was there, of the same capture and settings; or None.
     """
 
     capture: Path
@@ -47,7 +48,7 @@ class FitRequest:
     version: str = ""
     place: Place = CPU
     notes: tuple[str, ...] = ()
-    ahead: Ahead = Ahead()
+    ahead: Ahead | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Prepared:
         formation: How views are drawn.
         images, test_images: The training views, and those held out.
         trainer: On the first splats, or where the checkpoint was.
+        shelf: Layers of the training views' files that are wanted again.
     """
 
     capture: Capture
@@ -66,6 +68,7 @@ class Prepared:
     images: CaptureImages
     test_images: CaptureImages
     trainer: Trainer
+    shelf: LayerShelf
 
     @property
     def root(self) -> str:
@@ -86,14 +89,15 @@ def prepare(request: FitRequest, capture: Capture, checkpoint: dict[str, Any] | 
         UserError: A view or the start is missing, damaged or of the wrong size.
     """
     formation = ImageFormation.of(request.settings.fit.formation, capture.info)
-    images = _images(request, capture, "train", formation, warn)
-    test_images = _images(request, capture, "test", formation, warn)
-    trainer = _trainer(request, capture, images, formation, checkpoint, warn)
-    return Prepared(capture, formation, images, test_images, trainer)
+    ahead = request.ahead or Ahead(shelf_for(capture, request.settings))
+    images = _images(request, ahead, capture, "train", formation, warn)
+    test_images = _images(request, ahead, capture, "test", formation, warn)
+    trainer = _trainer(request, ahead, capture, images, formation, checkpoint, warn)
+    return Prepared(capture, formation, images, test_images, trainer, ahead.shelf)
 
 
 def _images(
-    request: FitRequest, capture: Capture, split: Split, formation: ImageFormation, warn: Warn
+    request: FitRequest, ahead: Ahead, capture: Capture, split: Split, formation: ImageFormation, warn: Warn
 ) -> CaptureImages:
     fit, loss = request.settings.fit, request.settings.loss
     training = split == "train"
@@ -108,7 +112,8 @@ def _images(
         device=request.place.device,
         device_bytes=request.place.views_bytes() if training else 0,
         warn=warn,
-        decoded=request.ahead.pictures,
+        decoded=ahead.pictures,
+        shelf=ahead.shelf,
     )
 
 
@@ -124,6 +129,7 @@ def _grows_at_depth(settings: RunSettings, capture: Capture, warn: Warn) -> bool
 
 def _trainer(
     request: FitRequest,
+    ahead: Ahead,
     capture: Capture,
     images: CaptureImages,
     formation: ImageFormation,
@@ -132,7 +138,7 @@ def _trainer(
 ) -> Trainer:
     settings, place = request.settings, request.place
     if checkpoint is None:
-        start = _start(request, capture, warn)
+        start = _start(request, ahead, capture, warn)
         state, extent = SplatState.from_splats(start.splats), start.extent
         strategy = strategy_of(settings.fit.strategy, is_dense=start.is_dense)
     else:
@@ -160,9 +166,9 @@ def _trainer(
     return trainer
 
 
-def _start(request: FitRequest, capture: Capture, warn: Warn) -> Start:
+def _start(request: FitRequest, ahead: Ahead, capture: Capture, warn: Warn) -> Start:
     """The first splats: those that were placed ahead, else placed now."""
-    for message in request.ahead.warnings:
+    for message in ahead.warnings:
         warn(message)
     rng = np.random.default_rng(request.settings.fit.seed)
-    return request.ahead.start or start_splats(capture, request.settings, rng, warn)
+    return ahead.start or start_splats(capture, request.settings, rng, warn, ahead.shelf)

@@ -16,7 +16,7 @@ from splat_engine.fit.checkpoint import save_checkpoint
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.journal import Journal
 from splat_engine.fit.metrics import ViewScore, mean_scores, score_views
-from splat_engine.fit.objects import has_object_indices, object_indices
+from splat_engine.fit.objects import OBJECT_LAYERS, has_object_indices, object_indices
 from splat_engine.fit.pictures import draw_view, rgba8, write_png
 from splat_engine.fit.prepare import FitRequest, Prepared
 from splat_engine.formats import events
@@ -146,7 +146,12 @@ class Results:
             return splats, {}
         since_s = time.monotonic()
         try:
-            indices = object_indices(splats, capture, torch.get_num_threads())
+            indices = object_indices(
+                splats,
+                capture,
+                torch.get_num_threads(),
+                lambda path: self._prepared.shelf.look(path, OBJECT_LAYERS),
+            )
         except UserError as error:
             self._journal.warn(f"Which object each splat shows is not known: {error}")
             return splats, {}

@@ -13,11 +13,12 @@ from splat_engine.fit.start import start_splats
 from splat_engine.fit.start.cells import cells_of, means_of, sizes_of
 from splat_engine.fit.start.dense import dense_splats
 from splat_engine.fit.start.points import NEAR_SHARE, NORMAL_SHARE
-from splat_engine.fit.start.surfaces import SurfaceSamples, joined, view_samples
+from splat_engine.fit.start.surfaces import SurfaceSamples, joined, read_surfaces, view_samples
 from splat_engine.fit.strategies.children import rotate
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, CaptureInfo, View
-from splat_engine.formats.conventions import SH_C0, CameraModel, linear_from_srgb
+from splat_engine.formats.conventions import SH_C0, CameraModel, linear_from_srgb, srgb_from_linear
+from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import FitSettings, RunSettings, StartSettings
 from splat_engine.formats.splats import Splats
 from tests.engine.tiny_capture import look_at, write_tiny_capture, write_view
@@ -315,3 +316,37 @@ def test_where_no_surface_shows_the_next_best_start_is_taken(tmp_path: Path) -> 
     assert len(start_splats(capture, settings, np.random.default_rng(0), pytest.fail)[0]) == 120
     bare = replace(capture, init=None)
     assert len(start_splats(bare, settings, np.random.default_rng(0), pytest.fail)[0]) == 33
+
+
+def test_samples_do_not_depend_on_the_threads_that_read_them(tmp_path: Path) -> None:
+    """The same pixels in the same order; and of damaged views the first is named, whoever comes to it first."""
+    capture = write_tiny_capture(tmp_path)
+
+    def samples(workers: int) -> SurfaceSamples:
+        return read_surfaces(capture, 400, "auto", np.random.default_rng(0), workers)
+
+    one, three = samples(1), samples(3)
+    assert len(one) > 300
+    for name in ("positions", "colors", "normals", "detail"):
+        assert np.array_equal(getattr(one, name), getattr(three, name))
+    damaged = [view.exr for view in capture.of_split("train")[2:4]]
+    for name in damaged:
+        (tmp_path / str(name)).write_bytes(b"no picture")
+    with pytest.raises(UserError, match=str(damaged[0])):
+        samples(3)
+
+
+def test_detail_of_half_floats_is_that_of_the_same_values_in_full() -> None:
+    """Blender writes colours as half floats; what is not finite is no detail that a cell could begin at."""
+    rng = np.random.default_rng(0)
+    colors = rng.uniform(0, 2, (9, 7, 4)).astype(np.float16)
+    colors[..., 3] = 1
+    depth = np.full((9, 7), 3.0, np.float32)
+    half, full = (
+        view_samples(camera_at(0.0, -3.0, 0.0), values, depth).detail
+        for values in (colors, colors.astype(np.float64))
+    )
+    assert np.allclose(half, full, rtol=1e-5) and (half > 0.05).all()
+    encoded = srgb_from_linear(colors[..., :3].astype(np.float64))
+    across, down = np.gradient(encoded, axis=1)[4, 3], np.gradient(encoded, axis=0)[4, 3]
+    assert np.isclose(half.reshape(9, 7)[4, 3], np.sqrt(np.square(across).sum() + np.square(down).sum()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from splat_engine.fit.shelf import LayerShelf
 from splat_engine.fit.start.dense import SAMPLES_MOST, SAMPLES_PER_SPLAT, dense_splats
 from splat_engine.fit.start.points import RANDOM_OPACITY, random_points, splats_from_points
 from splat_engine.fit.start.scene import scene_extent
@@ -40,7 +42,13 @@ class Start(NamedTuple):
     is_dense: bool = False
 
 
-def start_splats(capture: Capture, settings: RunSettings, rng: np.random.Generator, warn: Warn) -> Start:
+def start_splats(
+    capture: Capture,
+    settings: RunSettings,
+    rng: np.random.Generator,
+    warn: Warn,
+    shelf: LayerShelf | None = None,
+) -> Start:
     """Returns how a fit begins.
 
     Where the settings name no start: splats on the surfaces that the training views' depth passes show; without such
@@ -51,6 +59,7 @@ def start_splats(capture: Capture, settings: RunSettings, rng: np.random.Generat
         settings: Those of the start; max_splats, sh_degree and target of the fit.
         rng: Places random points, and chooses where there are too many.
         warn: Told in a sentence what is not as it should be.
+        shelf: Keeps of the views' files what will be wanted again.
 
     Raises:
         UserError: The file of the start is missing or damaged, or holds no usable point.
@@ -60,7 +69,7 @@ def start_splats(capture: Capture, settings: RunSettings, rng: np.random.Generat
     elif settings.start.start:
         start = _from_file(capture, Path(settings.start.start), settings, rng, warn)
     else:
-        start = _from_capture(capture, settings, rng, warn)
+        start = _from_capture(capture, settings, rng, warn, shelf)
     if not len(start.splats):
         raise UserError(
             f"{settings.start.start or capture.init or capture.root} holds no usable point to start from.",
@@ -69,9 +78,11 @@ def start_splats(capture: Capture, settings: RunSettings, rng: np.random.Generat
     return start
 
 
-def _from_capture(capture: Capture, settings: RunSettings, rng: np.random.Generator, warn: Warn) -> Start:
+def _from_capture(
+    capture: Capture, settings: RunSettings, rng: np.random.Generator, warn: Warn, shelf: LayerShelf | None
+) -> Start:
     if shows_surfaces(capture):
-        start = _from_surfaces(capture, settings, rng)
+        start = _from_surfaces(capture, settings, rng, shelf)
         if len(start.splats):
             return start
     if capture.init is not None:
@@ -87,10 +98,13 @@ def _at_random(capture: Capture, settings: RunSettings, rng: np.random.Generator
     return Start(splats, extent)
 
 
-def _from_surfaces(capture: Capture, settings: RunSettings, rng: np.random.Generator) -> Start:
+def _from_surfaces(
+    capture: Capture, settings: RunSettings, rng: np.random.Generator, shelf: LayerShelf | None
+) -> Start:
     count = min(settings.start.start_splats, settings.fit.max_splats)
     most = max(count, min(SAMPLES_PER_SPLAT * count, SAMPLES_MOST))
-    samples = read_surfaces(capture, most, settings.fit.target, rng)
+    workers = settings.fit.threads or os.cpu_count() or 1
+    samples = read_surfaces(capture, most, settings.fit.target, rng, workers, shelf)
     extent = scene_extent(capture, samples.positions)
     splats = dense_splats(
         samples,
@@ -99,7 +113,7 @@ def _from_surfaces(capture: Capture, settings: RunSettings, rng: np.random.Gener
         opacity=settings.start.start_opacity,
         cameras=_cameras(capture),
         rng=rng,
-        workers=settings.fit.threads or -1,
+        workers=workers,
     )
     return Start(splats, extent, is_dense=True)
 

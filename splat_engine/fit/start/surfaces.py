@@ -6,16 +6,19 @@ of a volume. What no view sees directly gets no splat at the start; a strategy h
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from splat_engine.fit.decoding import DEPTH_NONE, read_picture, truth_of
 from splat_engine.fit.exr import read_layers
+from splat_engine.fit.shelf import LayerShelf
 from splat_engine.formats.cameras import Camera
-from splat_engine.formats.capture import Capture
+from splat_engine.formats.capture import Capture, View
 from splat_engine.formats.conventions import Float, linear_from_srgb, srgb_from_linear, unit_vectors
 from splat_engine.formats.settings import Target
 
@@ -27,6 +30,9 @@ NORMAL_DETAIL = 0.3
 """Weight of the gradient of the normals beside that of the encoded colours."""
 JUMP_SHARE = 0.01
 """Steps of the inverse depth from pixel to pixel smaller than this share are no edge."""
+
+WORKERS_MOST = 4
+"""Threads that read views: bounds the memory."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,14 @@ def shows_surfaces(capture: Capture) -> bool:
     return "depth" in capture.info.passes and all(view.exr for view in views)
 
 
-def read_surfaces(capture: Capture, most: int, target: Target, rng: np.random.Generator) -> SurfaceSamples:
+def read_surfaces(
+    capture: Capture,
+    most: int,
+    target: Target,
+    rng: np.random.Generator,
+    workers: int = 1,
+    shelf: LayerShelf | None = None,
+) -> SurfaceSamples:
     """Reads at most about ``most`` pixels that show a surface, as many from each training view, chosen at random.
 
     Args:
@@ -68,6 +81,8 @@ def read_surfaces(capture: Capture, most: int, target: Target, rng: np.random.Ge
         most: Bounds the memory; 0 gives no samples.
         target: Which colours the fit is to reach: those of the EXR files or of the pictures.
         rng: Chooses.
+        workers: Threads; the result is the same for any number. More than 4 are not used: each holds a view.
+        shelf: Keeps of the files what will be wanted again.
 
     Raises:
         UserError: A file is missing or damaged, or lacks a pass that the capture promises.
@@ -75,15 +90,24 @@ def read_surfaces(capture: Capture, most: int, target: Target, rng: np.random.Ge
     views = capture.of_split("train")
     share = -(-most // len(views))
     names = ("Combined", "Depth", *(("Normal",) if "normal" in capture.info.passes else ()))
-    gathered = []
-    for view in views:
+
+    shelf = shelf or LayerShelf()
+    also = shelf.names
+
+    def read(view: View) -> tuple[Path, dict[str, NDArray[Any]], SurfaceSamples]:
         assert view.exr is not None
-        size = (view.camera.width, view.camera.height)
-        layers = read_layers(capture.root / view.exr, names, size)
+        path, size = capture.root / view.exr, (view.camera.width, view.camera.height)
+        layers = read_layers(path, names, size, also)
         truth = truth_of(view, capture, target)
         combined = layers["Combined"] if truth.image is None else _picture(capture.root / truth.image)
-        samples = view_samples(view.camera, combined, layers["Depth"][..., 0], layers.get("Normal"))
-        gathered.append(chosen(samples, share, rng))
+        normals = layers["Normal"] if "Normal" in names else None
+        return path, layers, view_samples(view.camera, combined, layers["Depth"][..., 0], normals)
+
+    gathered = []
+    with ThreadPoolExecutor(min(workers, WORKERS_MOST)) as pool:
+        for path, layers, samples in pool.map(read, views):
+            shelf.keep(path, layers)
+            gathered.append(chosen(samples, share, rng))
     return joined(gathered)
 
 
@@ -128,18 +152,20 @@ def view_samples(
 
 def _detail(combined: Float, normals: Float | None) -> Doubles:
     """[H, W] how much a view changes at each pixel; not finite where the view is not."""
+    # Blender's half floats are computed with one by one, several times slower than these.
+    linear = combined[..., :3].astype(np.float32)
     with np.errstate(invalid="ignore"):
-        detail = _gradient(srgb_from_linear(combined[..., :3]))
+        detail = _gradient(srgb_from_linear(linear))
         return detail if normals is None else detail + NORMAL_DETAIL * _gradient(normals)
 
 
 def _gradient(values: Float) -> Doubles:
     """[H, W] length of the gradient of [H, W, C] values, a pixel."""
     squared = np.zeros(values.shape[:2])
-    for across in (values, values.swapaxes(0, 1)):
-        padded = np.pad(across, ((1, 1), (0, 0), (0, 0)), mode="edge")
-        part = np.square((padded[2:] - padded[:-2]) / 2).sum(axis=-1)
-        squared += part if across is values else part.T
+    for plane in np.moveaxis(values, -1, 0):  # a sum along so short an axis takes longer than all the rest
+        padded = np.pad(plane, 1, mode="edge")
+        squared += np.square((padded[2:, 1:-1] - padded[:-2, 1:-1]) / 2)
+        squared += np.square((padded[1:-1, 2:] - padded[1:-1, :-2]) / 2)
     result: Doubles = np.sqrt(squared)
     return result
 
