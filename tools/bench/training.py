@@ -101,6 +101,7 @@ def make_workload(
             view,
             background,
             adam,
+            formation,
             loss,
             count,
             extent=1.0,
