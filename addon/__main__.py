@@ -2,7 +2,7 @@
 
 import sys
 
-from .headless import main
+from .commands.headless import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,20 +7,10 @@ from typing import Any
 
 import bpy
 
-from . import (
-    curve_picture,
-    engine_box,
-    engine_jobs,
-    following,
-    headless,
-    panels,
-    preferences,
-    preview,
-    properties,
-    rig_overlay,
-    target_size,
-    test_view,
-)
+from . import panels
+from .commands import headless
+from .display import curve_picture, engine_box, preview, rig_overlay, test_view
+from .engine import engine_jobs
 from .operators import (
     editing,
     engine,
@@ -34,6 +24,8 @@ from .operators import (
     viewing,
     words,
 )
+from .runs import following
+from .settings import preferences, properties, target_size
 
 _registered: list[Any] = []
 _cli_handle: Any = None

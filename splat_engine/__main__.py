@@ -1,8 +1,6 @@
 """``python -m splat_engine`` is the command ``splat-engine``."""
 
-import sys
-
-from splat_engine.cli import main
+from splat_engine.cli import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -52,24 +52,28 @@ ALLOWED: dict[str, set[str]] = {
         NATIVE,
     },
 }
+# The add-on's folders and files, each above those that it may import.
+ADDON_FROM_BELOW = (
+    "blender package reports capture scene settings engine runs edit display operators panels commands registration"
+).split()
 # Modules of the add-on that must not know Blender: they are tested without it.
 WITHOUT_BPY = (
-    "addon.session",
-    "addon.curve",
-    "addon.child_process",
-    "addon.engine_process",
-    "addon.engine_setup",
-    "addon.adviser",
-    "addon.earlier_runs",
-    "addon.run_follower",
-    "addon.running",
+    "addon.runs.session",
+    "addon.runs.curve",
+    "addon.engine.child_process",
+    "addon.engine.engine_process",
+    "addon.engine.setup",
+    "addon.runs.adviser",
+    "addon.runs.earlier_runs",
+    "addon.runs.run_follower",
+    "addon.runs.running",
 )
 # Who may write to stdout: the commands. Everyone else logs, or returns.
 PRINTERS = (
     "splat_engine.cli",
     "splat_engine.report",
-    "addon.headless",
-    "addon.event_stream",
+    "addon.commands.headless",
+    "addon.commands.event_stream",
     "addon.__main__",
     "tools",
 )
@@ -172,6 +176,31 @@ def test_arrows_point_one_way(module: str) -> None:
     assert not wrong, f"{module} may not import " + ", ".join(wrong)
 
 
+def part_of(module: str) -> str:
+    """Returns the part of the add-on that a module belongs to."""
+    return module.split(".")[1]
+
+
+def test_each_part_of_the_addon_has_its_place() -> None:
+    """None is forgotten below, and none is left that is gone."""
+    parts = {part_of(name) for name in MODULES if is_within(name, "addon") and name != "addon"}
+    assert parts - {"__main__"} == set(ADDON_FROM_BELOW)
+
+
+@pytest.mark.parametrize("part", ADDON_FROM_BELOW)
+def test_parts_of_the_addon_stand_on_those_below(part: str) -> None:
+    """Inside the add-on, too, arrows point one way."""
+    below = ADDON_FROM_BELOW[: ADDON_FROM_BELOW.index(part) + 1]
+    inside = [name for name in MODULES if is_within(name, f"addon.{part}")]
+    wrong = [
+        f"{module}, line {line}: {name}"
+        for module in inside
+        for line, name in imports_of(module, MODULES[module])
+        if name.startswith("addon.") and part_of(name) not in below
+    ]
+    assert inside and not wrong
+
+
 @pytest.mark.parametrize("module", [name for name in MODULES if any(is_within(name, p) for p in WITHOUT_BPY)])
 def test_logic_of_the_addon_knows_no_blender(module: str) -> None:
     """The state machine and the process handling take their collaborators as arguments."""
@@ -195,11 +224,11 @@ def test_logic_of_the_addon_knows_no_blender(module: str) -> None:
         (f"{OPS}.reference.project", f"{NATIVE}.library", False),
         (f"{OPS}.project", f"{FIT}.loop", False),
         (f"{FIT}.loop", "splat_engine.cli", False),
-        ("addon.scene", "torch", False),
-        ("addon.scene", f"{FIT}.loop", False),
-        ("addon.scene", f"{FORMATS}.splats", True),
-        ("addon.scene", "scipy", False),
-        (f"{FORMATS}.ply", "addon.scene", False),
+        ("addon.scene.splat_object", "torch", False),
+        ("addon.scene.splat_object", f"{FIT}.loop", False),
+        ("addon.scene.splat_object", f"{FORMATS}.splats", True),
+        ("addon.scene.splat_object", "scipy", False),
+        (f"{FORMATS}.ply", "addon.scene.splat_object", False),
     ],
 )
 def test_the_rule_itself(module: str, name: str, allowed: bool) -> None:

@@ -15,7 +15,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from addon import registration, scene
+from addon import registration
+from addon.scene import splat_object
 from splat_engine.formats.splats import Splats
 
 COUNTS = (10_000, 100_000, 300_000)
@@ -61,7 +62,7 @@ def prepare(count: int) -> None:
     vertices = np.empty((len(mesh.vertices), 3), np.float32)
     mesh.vertices.foreach_get("co", vertices.reshape(-1))
     bpy.context.object.hide_set(True)
-    splats = scene.add_splats(splats_on(vertices, count), bpy.context.scene).object
+    splats = splat_object.add_splats(splats_on(vertices, count), bpy.context.scene).object
     splats.location, splats.rotation_euler = (0.1, 0.2, 0), (0.3, 0, 0)
     bpy.ops.mesh.primitive_torus_add(major_radius=1.5, minor_radius=0.9)
     bpy.context.view_layer.objects.active = splats

@@ -5,6 +5,9 @@
 * ``survey``       a look at the scene as it renders (not as the viewport shows it)
 * ``bounds``       what the target is and how large
 * ``rigs``         cameras around a target; pure numpy
+* ``inside``       cameras inside a room; pure numpy
+* ``faces``        a camera on each face of a mesh
+* ``seeing``       which of the scene's cameras see the target
 * ``setting_aside``  the scene's settings recorded, and put back exactly
 * ``render``       one view into one multilayer EXR
 * ``pictures``     the same view with the scene's look

@@ -11,7 +11,7 @@ from mathutils import Matrix
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.splats import Splats
 
-from .. import encoding, scene, transforms
+from ..scene import encoding, splat_object, transforms
 from . import points
 
 
@@ -36,7 +36,7 @@ def apply_transforms(objects: Iterable[Any]) -> None:
 
 def _apply(object: Any) -> None:
     basis = object.matrix_basis.copy()
-    splats = transforms.transform(scene.read_splats(object), np.array(basis))
+    splats = transforms.transform(splat_object.read_splats(object), np.array(basis))
     moved = encoding.attributes_of(splats)
     data = object.data
     placed = {name: moved[name] for name in moved if name not in (encoding.BASE, encoding.OBJECT_INDEX)}

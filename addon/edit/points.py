@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.splats import Splats
 
-from .. import encoding, point_cloud, scene, transforms
+from ..scene import encoding, point_cloud, splat_object, transforms
 
 Mask = NDArray[np.bool_]
 Columns = dict[str, tuple[str, NDArray[Any]]]
@@ -44,7 +44,7 @@ def editable(object: Any) -> Any:
     Raises:
         UserError: It is no point cloud of splats, or it or its data are linked.
     """
-    if not scene.is_splat_object(object):
+    if not splat_object.is_splat_object(object):
         raise UserError("No splat object is active.", "Select a splat object.")
     if object.type != "POINTCLOUD":
         raise UserError(
@@ -185,7 +185,7 @@ def _name_of(object: Any, part: Mask) -> str:
 
 def _known_objects(object: Any) -> tuple[NDArray[np.int32], tuple[str, ...]] | None:
     """Returns each point's object and the names behind; None where the object does not say."""
-    attribute, names = object.data.attributes.get(encoding.OBJECT_INDEX), scene.object_names_of(object)
+    attribute, names = object.data.attributes.get(encoding.OBJECT_INDEX), splat_object.object_names_of(object)
     if names is None or attribute is None or (attribute.domain, attribute.data_type) != ("POINT", "INT"):
         return None
     return _read(object.data, [encoding.OBJECT_INDEX])[encoding.OBJECT_INDEX][1], names

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from splat_engine.formats.conventions import Float
 from splat_engine.formats.errors import UserError
 
-from .. import scene as splat_scene
 from ..capture.bounds import FARTHEST, INVISIBLE
+from ..scene import splat_object
 
 Mask = NDArray[np.bool_]
 
@@ -130,7 +130,7 @@ def source_bodies(context: Any, names: Collection[str] | None) -> list[Body]:
         for instance in context.evaluated_depsgraph_get().object_instances:
             shown = instance.object
             is_source = names is None or shown.original.name_full in names
-            if not is_source or shown.type in INVISIBLE or splat_scene.is_splat_object(shown.original):
+            if not is_source or shown.type in INVISIBLE or splat_object.is_splat_object(shown.original):
                 continue
             body = _body(instance, trees)
             if body is not None:
@@ -151,7 +151,7 @@ def _shown(view_layer: Any) -> Iterator[None]:
         for item in view_layer.objects
         if item.hide_get(view_layer=view_layer)
         and (item.type not in INVISIBLE or item.instance_type != "NONE")
-        and not splat_scene.is_splat_object(item)
+        and not splat_object.is_splat_object(item)
     ]
     try:
         for item in hidden:

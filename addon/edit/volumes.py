@@ -14,7 +14,7 @@ from splat_engine.formats.conventions import Float
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.splats import Splats
 
-from .. import transforms
+from ..scene import transforms
 from .measures import REACH_SIGMAS
 from .surfaces import Triangles, triangles_of
 

@@ -9,8 +9,9 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import scene, workflow
 from ..edit import measures, placing, points, surfaces, volumes
+from ..scene import splat_object
+from ..scene.results import KEPT_KEY
 from .words import in_words
 
 _DIALOG_WIDTH_PX = 320
@@ -32,7 +33,7 @@ class _OfSplats:
     @classmethod
     def poll(cls, context: Any) -> bool:
         """A splat object must be active."""
-        if not scene.is_splat_object(context.object):
+        if not splat_object.is_splat_object(context.object):
             cls.poll_message_set("Select a splat object")  # type: ignore[attr-defined]
             return False
         return True
@@ -93,7 +94,7 @@ class SPLATFIT_OT_apply_transform(_OfSplats, bpy.types.Operator):
     @in_words
     def execute(self, context: Any) -> Any:
         """Applies it."""
-        selected = [item for item in context.selected_objects if scene.is_splat_object(item)]
+        selected = [item for item in context.selected_objects if splat_object.is_splat_object(item)]
         objects = {item.name: points.editable(item) for item in (context.object, *selected)}
         placing.apply_transforms(objects.values())
         self.report({"INFO"}, f"Applied to the splats of {', '.join(objects)}")
@@ -258,7 +259,7 @@ class SPLATFIT_OT_remove_floaters(_Choosing, bpy.types.Operator):
             raise UserError("The splats have no size to measure by.", "Give a distance.")
         if not self.with_objects:
             return measures.small_groups(splats.means, distance, self.group_min)
-        bodies = surfaces.source_bodies(context, scene.object_names_of(object))
+        bodies = surfaces.source_bodies(context, splat_object.object_names_of(object))
         near = surfaces.near_bodies(splats.means, bodies, distance)
         if not near.any():
             raise UserError(
@@ -282,7 +283,7 @@ _items: list[tuple[str, str, str, int]] = []
 def _object_items(operator: Any, context: Any) -> list[tuple[str, str, str, int]]:
     """Returns the names of the captured objects, for the menu; called by Blender."""
     object = getattr(context, "object", None)
-    names = (scene.object_names_of(object) or ()) if scene.is_splat_object(object) else ()
+    names = (splat_object.object_names_of(object) or ()) if splat_object.is_splat_object(object) else ()
     wanted = [(name, name, "", number + 1) for number, name in enumerate(names)]
     wanted.append((UNKNOWN, UNKNOWN, "Splats of which no view tells what they show", 0))
     if wanted != _items:
@@ -352,7 +353,7 @@ class SPLATFIT_OT_separate_selected(_OfSplats, bpy.types.Operator):
         object = points.editable(context.object)
         chosen = points.selected(object)
         part = points.split_off(object, chosen)
-        part[workflow.KEPT_KEY] = True  # the run's next result is for the other part
+        part[KEPT_KEY] = True  # the run's next result is for the other part
         self.report({"INFO"}, f"{int(chosen.sum()):,} splats are now {part.name}")
         return {"FINISHED"}
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import bpy
 
-from .. import engine_jobs, engine_process, running
-from ..engine_setup import jobs
+from ..engine import engine_jobs, engine_process
+from ..engine.setup import jobs
+from ..runs import running
 from .words import in_words
 
 _WAIT_S = 0.5

@@ -11,7 +11,8 @@ from bpy_extras.io_utils import ExportHelper, ImportHelper
 
 from splat_engine.formats.splat_ply import write_splat_ply
 
-from .. import scene, workflow
+from ..runs import workflow
+from ..scene import splat_object
 from .words import in_words
 
 
@@ -56,7 +57,7 @@ class SPLATFIT_OT_export_ply(bpy.types.Operator, ExportHelper):  # type: ignore[
     @classmethod
     def poll(cls, context: Any) -> bool:
         """A splat object must be active."""
-        if not scene.is_splat_object(context.object):
+        if not splat_object.is_splat_object(context.object):
             cls.poll_message_set("Select a splat object")
             return False
         return True
@@ -65,7 +66,7 @@ class SPLATFIT_OT_export_ply(bpy.types.Operator, ExportHelper):  # type: ignore[
     def execute(self, context: Any) -> Any:
         """Reads the object and writes the file, whole or not at all."""
         depsgraph = context.evaluated_depsgraph_get() if self.apply_modifiers else None
-        splats = scene.read_splats(context.object, depsgraph=depsgraph, world=self.apply_transform)
+        splats = splat_object.read_splats(context.object, depsgraph=depsgraph, world=self.apply_transform)
         write_splat_ply(Path(bpy.path.abspath(self.properties.filepath)), splats)
         self.report({"INFO"}, f"{len(splats)} splats written to {self.properties.filepath}")
         return {"FINISHED"}

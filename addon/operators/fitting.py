@@ -10,8 +10,11 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import earlier_runs, engine_jobs, following, properties, results, running, workflow
-from ..session import Session, State
+from ..engine import engine_jobs
+from ..runs import earlier_runs, following, running, workflow
+from ..runs.session import Session, State
+from ..scene import results
+from ..settings import properties
 from .words import in_words
 
 _TIMER_S = 0.1
@@ -277,9 +280,9 @@ class SPLATFIT_OT_discard(bpy.types.Operator):
             return {"CANCELLED"}
         job.session.discard()
         target = following.scene_of(job)
-        for item in workflow.results_of(target, job.session.run.root) if target is not None else ():
+        for item in results.made_by(target, job.session.run.root) if target is not None else ():
             if item.session_uid not in job.earlier:
-                workflow.remove_splats(item)
+                results.remove_splats(item)
         running.forget()
         for note in earlier_runs.remove(job.session.run.root):
             self.report({"WARNING"}, note)

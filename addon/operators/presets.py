@@ -3,7 +3,6 @@
 No ``from __future__ import annotations`` here: Blender reads properties from annotations.
 """
 
-import os
 from typing import Any
 
 import bpy
@@ -11,7 +10,8 @@ from bl_operators.presets import AddPresetBase
 
 from splat_engine.formats.settings import declarations
 
-from ..properties import GROUPS
+from .. import package
+from ..settings.properties import GROUPS
 
 SUBDIRECTORY = "splatfit"
 _OF_ONE_SCENE = {("capture", "target"), ("capture", "faces")}
@@ -57,7 +57,7 @@ class SPLATFIT_OT_add_preset(AddPresetBase, bpy.types.Operator):  # type: ignore
 
 CLASSES = (SPLATFIT_MT_presets, SPLATFIT_OT_add_preset)
 
-_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_FOLDER = str(package.FOLDER / "settings")
 """Our own presets are in its ``presets/splatfit``."""
 _is_told = False
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import bpy
 
-from .. import running
+from ..runs import running
 
 
 class SPLATFIT_OT_lower_budget(bpy.types.Operator):

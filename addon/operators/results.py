@@ -7,7 +7,8 @@ from typing import Any
 
 import bpy
 
-from .. import compare, results, running
+from ..runs import running
+from ..scene import compare, results
 
 
 class SPLATFIT_OT_compare(bpy.types.Operator):

@@ -14,8 +14,12 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import properties, results, rig_overlay, running, screens, test_view
+from .. import blender
 from ..capture.capture import capture_steps, plan_capture
+from ..display import rig_overlay, test_view
+from ..runs import running
+from ..scene import results
+from ..settings import properties
 from .fitting import run_folder
 from .words import in_words
 
@@ -44,14 +48,14 @@ class SPLATFIT_OT_show_rig(bpy.types.Operator):
         before = rig_overlay.shown(context.scene)
         if before is not None and not before.is_outdated:
             rig_overlay.hide()
-            screens.redraw("VIEW_3D", "IMAGE_EDITOR")
+            blender.redraw("VIEW_3D", "IMAGE_EDITOR")
             return {"FINISHED"}
         settings = properties.capture_settings(context.scene)
         with _as_fitted(context):
             on_show = rig_overlay.show(context.scene, plan_capture(context, settings), settings)
         for note in on_show.notes:
             self.report({"WARNING"}, note)
-        screens.redraw("VIEW_3D", "IMAGE_EDITOR")
+        blender.redraw("VIEW_3D", "IMAGE_EDITOR")
         return {"FINISHED"}
 
 
@@ -78,7 +82,7 @@ class SPLATFIT_OT_test_view(bpy.types.Operator):
             picture = next(iter(sorted(root.glob("images/*.png"))))
             test_view.keep(context.scene, picture, seconds, total)
         self.report({"INFO"}, test_view.in_words(context.scene))
-        screens.redraw("VIEW_3D", "IMAGE_EDITOR")
+        blender.redraw("VIEW_3D", "IMAGE_EDITOR")
         return {"FINISHED"}
 
 

@@ -12,10 +12,11 @@ from splat_engine.formats.capture import TRANSFORMS_NAME
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
 
-from .. import earlier_runs, engine_jobs, following, workflow
-from ..earlier_runs import EarlierRun, RunState
-from ..run_follower import RunFollower
-from ..session import Session
+from ..engine import engine_jobs
+from ..runs import earlier_runs, following, workflow
+from ..runs.earlier_runs import EarlierRun, RunState
+from ..runs.run_follower import RunFollower
+from ..runs.session import Session
 from .fitting import Starts, capture_folder
 from .words import in_words
 

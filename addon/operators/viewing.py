@@ -9,7 +9,9 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import engine_view, preview, running, scene
+from ..display import engine_view, preview
+from ..runs import running
+from ..scene import splat_object
 from .words import in_words
 
 
@@ -72,9 +74,9 @@ def _fitting() -> running.Running | None:
 
 def _splats_to_draw(context: Any) -> Any:
     """Returns the active splat object, else the scene's only one; None if it is not clear."""
-    if scene.is_splat_object(context.object):
+    if splat_object.is_splat_object(context.object):
         return context.object
-    found = [item for item in context.scene.objects if scene.is_splat_object(item)]
+    found = [item for item in context.scene.objects if splat_object.is_splat_object(item)]
     return found[0] if len(found) == 1 else None
 
 

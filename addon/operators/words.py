@@ -7,8 +7,6 @@ No ``from __future__ import annotations`` here: Blender reads properties from an
 """
 
 import logging
-import re
-import traceback
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
@@ -18,11 +16,11 @@ import bpy
 
 from splat_engine.formats.errors import UserError
 
-from .. import error_box, running
-from ..version import version
+from ..display import error_box
+from ..reports import error_report, failure_report
+from ..runs import running
 
 _logger = logging.getLogger(__name__)
-_FOLDERS = re.compile(r"(?<![\w.])(?:[A-Za-z]:[\\/]|[\\/])(?:[^\\/\"'\n<>|:]+[\\/])+")
 _DIALOG_WIDTH_PX = 640
 _DIALOG_LINES = 24
 
@@ -58,27 +56,6 @@ def in_words(method: F) -> F:
 
     has_event = "event" in signature(method).parameters
     return wraps(method)(with_event if has_event else with_context)  # type: ignore[return-value]
-
-
-def failure_report(error: BaseException) -> str:
-    """Returns what a bug report needs: versions and the traceback, folders masked."""
-    lines = "".join(traceback.format_exception(error))
-    return f"Splatfit {version()}, Blender {bpy.app.version_string}\n{mask_folders(lines)}"
-
-
-def error_report(error: UserError) -> str:
-    """Returns what stands behind an error in words, for a report: versions, cause and where it was raised, folders masked."""
-    parts = [f"Splatfit {version()}, Blender {bpy.app.version_string}", error.headline, error.hint]
-    if error.cause is not None:
-        parts += ["Cause:", error.as_dict()["cause"]]
-    if error.__traceback__ is not None:
-        parts.append("".join(traceback.format_exception(error)))
-    return mask_folders("\n".join(part for part in parts if part))
-
-
-def mask_folders(text: str) -> str:
-    """Returns a text with the folders of absolute paths replaced by three dots; file names stay."""
-    return _FOLDERS.sub(".../", text)
 
 
 class _Details:

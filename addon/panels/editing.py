@@ -6,8 +6,8 @@ from typing import Any
 
 import bpy
 
-from .. import ellipsoids, scene
 from ..edit import points
+from ..scene import ellipsoids, splat_object
 from .sidebar import Sidebar
 
 
@@ -21,7 +21,7 @@ class SPLATFIT_PT_edit(Sidebar, bpy.types.Panel):
     @classmethod
     def poll(cls, context: Any) -> bool:
         """Is there for splat objects alone."""
-        return scene.is_splat_object(context.object)
+        return splat_object.is_splat_object(context.object)
 
     def draw(self, context: Any) -> None:
         """Draws the buttons, in the order of their use."""
@@ -31,7 +31,7 @@ class SPLATFIT_PT_edit(Sidebar, bpy.types.Panel):
         clean.operator("splatfit.crop", icon="SELECT_SUBTRACT")
         chosen = self.layout.column(align=True)
         object = context.object
-        if object is not None and scene.object_names_of(object):
+        if object is not None and splat_object.object_names_of(object):
             chosen.operator("splatfit.select_by_source", text="Select by Object...", icon="OUTLINER_OB_MESH")
         acting = chosen.row(align=True)
         acting.enabled = points.has_selection(object)

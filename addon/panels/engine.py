@@ -6,8 +6,9 @@ from typing import Any
 
 import bpy
 
-from .. import engine_box, engine_jobs
-from ..layouts import line_characters
+from ..display import engine_box
+from ..display.layouts import line_characters
+from ..engine import engine_jobs
 from .sidebar import Sidebar
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import bpy
 
-from .. import scene
-from ..compare import closeness
-from ..layouts import draw_text, line_characters
+from ..display.layouts import draw_text, line_characters
+from ..scene import splat_object
+from ..scene.compare import closeness
 from .sidebar import Sidebar
 
 
@@ -25,12 +25,12 @@ class SPLATFIT_PT_files(Sidebar, bpy.types.Panel):
         buttons = self.layout.column(align=True)
         buttons.operator("splatfit.import_ply", icon="IMPORT")
         buttons.operator("splatfit.export_ply", icon="EXPORT")
-        if scene.is_splat_object(context.object):
+        if splat_object.is_splat_object(context.object):
             _draw_origin(self.layout, context.object, line_characters(context))
 
 
 def _draw_origin(layout: Any, object: Any, width: int) -> None:
-    made = scene.get_provenance(object)
+    made = splat_object.get_provenance(object)
     box = layout.box()
     box.label(text=object.name, icon="POINTCLOUD_DATA")
     if made.run:

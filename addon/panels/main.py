@@ -6,9 +6,11 @@ from typing import Any
 
 import bpy
 
-from .. import choices, rig_overlay, running, target_size, test_view
 from ..capture.plan import SURROUNDINGS
-from ..layouts import draw_text, line_characters
+from ..display import rig_overlay, test_view
+from ..display.layouts import draw_text, line_characters
+from ..runs import running
+from ..settings import choices, target_size
 from . import progress, runs
 from .presets import SPLATFIT_PT_presets
 from .sidebar import Sidebar

@@ -6,7 +6,9 @@ from typing import Any
 
 import bpy
 
-from .. import engine_view, preview, running, scene
+from ..display import engine_view, preview
+from ..runs import running
+from ..scene import splat_object
 from .sidebar import Sidebar
 
 _PICTURE_SCALE = 9.0
@@ -23,7 +25,7 @@ class SPLATFIT_PT_preview(Sidebar, bpy.types.Panel):
     @classmethod
     def poll(cls, context: Any) -> bool:
         """While something is fitted, and for splats."""
-        return _is_fitting() or scene.is_splat_object(context.object)
+        return _is_fitting() or splat_object.is_splat_object(context.object)
 
     def draw(self, context: Any) -> None:
         """Draws switches, the button and the picture."""

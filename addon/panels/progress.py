@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import curve_picture, error_box, running
-from ..choices import short_number
-from ..compare import closeness
-from ..layouts import draw_text, duration
-from ..session import State
+from ..display import curve_picture, error_box
+from ..display.layouts import draw_text, duration
+from ..runs import running
+from ..runs.session import State
+from ..scene.compare import closeness
+from ..settings.choices import short_number
 
 _CURVE_SCALE = 5.5
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import bpy
 
-from .. import compare
+from ..scene import compare
 from .sidebar import Sidebar
 
 

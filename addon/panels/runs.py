@@ -9,10 +9,11 @@ from typing import Any
 
 import bpy
 
-from .. import earlier_runs, running, workflow
-from ..earlier_runs import EarlierRun, RunState
-from ..layouts import draw_text, line_characters
+from ..display.layouts import draw_text, line_characters
 from ..operators.fitting import run_folders
+from ..runs import earlier_runs, running
+from ..runs.earlier_runs import EarlierRun, RunState
+from ..scene import results
 from .sidebar import Sidebar
 
 _LOOK_AGAIN_S = 3.0
@@ -79,7 +80,7 @@ def _draw(layout: Any, context: Any, states: tuple[RunState, ...]) -> None:
     if not runs:  # removed since Blender asked
         layout.label(text="None beside this file")
     for run in runs[:_RUNS_MAX]:
-        is_here = bool(workflow.results_of(context.scene, run.directory))
+        is_here = bool(results.made_by(context.scene, run.directory))
         _draw_run(layout, run, is_here, line_characters(context))
     if len(runs) > _RUNS_MAX:
         layout.label(text=f"and {len(runs) - _RUNS_MAX} more")

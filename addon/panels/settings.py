@@ -8,7 +8,8 @@ import bpy
 
 from splat_engine.formats.settings import declarations
 
-from .. import properties, running
+from ..runs import running
+from ..settings import properties
 from .sidebar import Sidebar
 
 LABELS = {

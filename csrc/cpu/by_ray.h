@@ -15,6 +15,7 @@
 #pragma once
 
 #include "rasterize.h"
+#include "sort.h"
 
 SPLAT_BEGIN_ISA
 
@@ -40,24 +41,16 @@ struct BlockLists {
     }
 };
 
-// A splat in a block.
+// Sorts by key, stable: runs by insertion, which a nearly sorted list asks for, then merges. Returns where the result is.
 template <class T>
-struct Candidate {
-    T depth;   // at the block's centre
-    T reach;   // no pixel of the block differs by more
-    int32_t splat;
-};
-
-// Sorts by depth, stable: runs by insertion, which a nearly sorted list asks for, then merges. Returns where the result is.
-template <class T>
-inline Candidate<T>* sort_candidates(Candidate<T>* list, Candidate<T>* other, int64_t count) {
+inline SortItem<T>* sort_nearly_sorted(SortItem<T>* list, SortItem<T>* other, int64_t count) {
     constexpr int64_t RUN = 32;
     for (int64_t begin = 0; begin < count; begin += RUN) {
         const int64_t end = begin + RUN < count ? begin + RUN : count;
         for (int64_t i = begin + 1; i < end; ++i) {
-            const Candidate<T> moving = list[i];
+            const SortItem<T> moving = list[i];
             int64_t to = i;
-            for (; to > begin && moving.depth < list[to - 1].depth; --to) list[to] = list[to - 1];
+            for (; to > begin && moving.key < list[to - 1].key; --to) list[to] = list[to - 1];
             list[to] = moving;
         }
     }
@@ -65,13 +58,17 @@ inline Candidate<T>* sort_candidates(Candidate<T>* list, Candidate<T>* other, in
         for (int64_t begin = 0; begin < count; begin += 2 * run) {
             const int64_t middle = begin + run < count ? begin + run : count;
             const int64_t end = middle + run < count ? middle + run : count;
-            int64_t left = begin, right = middle;
-            for (int64_t to = begin; to < end; ++to)
-                other[to] = right == end || (left < middle && !(list[right].depth < list[left].depth))
-                                ? list[left++]
-                                : list[right++];
+            int64_t left = begin, right = middle, to = begin;
+            while (left < middle && right < end) {
+                const bool from_right = list[right].key < list[left].key;
+                other[to++] = list[from_right ? right : left];
+                left += !from_right;
+                right += from_right;
+            }
+            while (left < middle) other[to++] = list[left++];
+            while (right < end) other[to++] = list[right++];
         }
-        Candidate<T>* const merged = other;
+        SortItem<T>* const merged = other;
         other = list;
         list = merged;
     }
@@ -89,17 +86,21 @@ struct RayQueues {
     using Row = T[LANES];
 
     // By place in the order of depths at the block's centre.
-    Candidate<T>* candidates;
-    Candidate<T>* swap;
-    T* least;         // [count + 1] least depth of this candidate and all behind it, in any pixel
-    Row* alphas;      // drawn_alpha
+    int32_t* candidates;  // their splats
+    T* least;             // [count + 1] least depth of this candidate and all behind it, in any pixel
+    Row* alphas;          // drawn_alpha
     Row* extra[EXTRA];
     // By row of the queue.
     Row* depths;
     Int (*places)[LANES];
+    // By place in the block's list.
+    SortItem<T>* items;
+    SortItem<T>* swap;
+    T* nearest;  // least depth of a candidate in any pixel
 
     static size_t bytes(int64_t count) {
-        return size_t(count + 1) * (2 * sizeof(Candidate<T>) + sizeof(T) + (3 + EXTRA) * sizeof(Row)) + 64 * (6 + EXTRA);
+        const size_t of_candidate = sizeof(int32_t) + 2 * sizeof(T) + 2 * sizeof(SortItem<T>);
+        return size_t(count + 1) * (of_candidate + (3 + EXTRA) * sizeof(Row)) + 64 * (8 + EXTRA);
     }
 
     // Lays the arrays out in memory of bytes(count).
@@ -109,8 +110,10 @@ struct RayQueues {
             memory += (bytes + 63) / 64 * 64;
             return piece;
         };
-        candidates = reinterpret_cast<Candidate<T>*>(take(size_t(count) * sizeof *candidates));
-        swap = reinterpret_cast<Candidate<T>*>(take(size_t(count) * sizeof *swap));
+        candidates = reinterpret_cast<int32_t*>(take(size_t(count) * sizeof(int32_t)));
+        items = reinterpret_cast<SortItem<T>*>(take(size_t(count) * sizeof *items));
+        swap = reinterpret_cast<SortItem<T>*>(take(size_t(count) * sizeof *swap));
+        nearest = reinterpret_cast<T*>(take(size_t(count) * sizeof(T)));
         least = reinterpret_cast<T*>(take(size_t(count + 1) * sizeof(T)));
         alphas = reinterpret_cast<Row*>(take(size_t(count) * sizeof(Row)));
         depths = reinterpret_cast<Row*>(take(size_t(count) * sizeof(Row)));
@@ -118,8 +121,8 @@ struct RayQueues {
         for (Row*& rows : extra) rows = reinterpret_cast<Row*>(take(size_t(count) * sizeof(Row)));
     }
 
-    // Takes the splats of a block from front to back, each pixel in its own order. enter(place, record, alpha) is called for
-    // each that takes part; pass(places, alphas) blends a row, and returns false when all rays have ended. Returns the number
+    // Takes the splats of a block from front to back, each pixel in its own order. enter(place, splat) is called for each
+    // that takes part; pass(places, alphas) blends a row, and returns false when all rays have ended. Returns the number
     // of candidates that took part: candidates[0] to [number - 1].
     template <class Enter, class Pass>
     SPLAT_FN int64_t walk(const Binned<T>& binned, const int32_t* splats, int64_t count, V center_x, V center_y,
@@ -129,13 +132,13 @@ struct RayQueues {
         while (entered < count) {
             const int64_t end = entered + BATCH < count ? entered + BATCH : count;
             for (; entered < end; ++entered) {
-                const int32_t splat = candidates[entered].splat;
+                const int32_t splat = candidates[entered];
                 const Record<T>& record = binned.records[splat];
                 V u, v;
                 Footprint<T>(record).offsets(center_x, center_y, u, v);
                 const V alpha = drawn_alpha<M>(M::broadcast(record.log2_opacity), u, v);
                 M::store(alphas[entered], alpha);
-                enter(entered, record, alpha);
+                enter(entered, splat);
                 insert(head, entered, depth_at(record, binned.planes[splat], center_x, center_y), alpha);
             }
             const V bound = M::broadcast(least[entered]);
@@ -181,19 +184,20 @@ struct RayQueues {
             const DepthPlane<T>& plane = binned.planes[splats[i]];
             const T along_x = plane.slope_x * (first_x + HALF_WIDTH - record.mean_x);
             const T along_y = plane.slope_y * (first_y + HALF_HEIGHT - record.mean_y);
+            const T depth = plane.depth + along_x + along_y;
             const T reach = magnitude(plane.slope_x) * HALF_WIDTH + magnitude(plane.slope_y) * HALF_HEIGHT;
             const T largest = magnitude(plane.depth) + magnitude(along_x) + magnitude(along_y) + reach;
-            candidates[i] = {plane.depth + along_x + along_y, reach + largest * ROUNDING, splats[i]};
+            items[i] = {SortItem<T>::key_of(depth), int32_t(i)};
+            nearest[i] = depth - reach - largest * ROUNDING;
         }
-        Candidate<T>* const sorted = sort_candidates(candidates, swap, count);
-        if (sorted != candidates) {
-            swap = candidates;
-            candidates = sorted;
-        }
-        least[count] = T(HUGE_DEPTH);
+        const SortItem<T>* const sorted = sort_nearly_sorted<T>(items, swap, count);
+        T so_far = T(HUGE_DEPTH);
+        least[count] = so_far;
         for (int64_t i = count - 1; i >= 0; --i) {
-            const T depth = candidates[i].depth - candidates[i].reach;
-            least[i] = depth < least[i + 1] ? depth : least[i + 1];
+            const int32_t place = sorted[i].index;
+            candidates[i] = splats[place];
+            so_far = nearest[place] < so_far ? nearest[place] : so_far;
+            least[i] = so_far;
         }
     }
     static constexpr double HUGE_DEPTH = 3e38;  // farther than any

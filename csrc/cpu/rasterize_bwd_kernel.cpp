@@ -105,7 +105,7 @@ struct BackwardRaster {
                             RayQueues<T, 3>& queues, T* lines) const {
         lists.fill(binned, index, tile.blocks_inside());
         for (int block = 0; block < TILE_BLOCKS; ++block) {
-            const int64_t entered = replay_rays(tile, block, lists, queues, blocks[block]);
+            const int64_t entered = replay_rays(tile, block, lists, queues, blocks[block], lines);
             for (int64_t place = 0; place < entered; ++place)
                 add_candidate(tile, block, queues, place, blocks[block], lines);
         }
@@ -113,7 +113,7 @@ struct BackwardRaster {
 
     // Along the rays: the weights and gradients of the candidates that took part, and how many did.
     int64_t replay_rays(const Tile<T>& tile, int block, const BlockLists& lists, RayQueues<T, 3>& queues,
-                        const BackwardBlock<T, C>& state) const {
+                        const BackwardBlock<T, C>& state, const T* lines) const {
         V transmittance = M::load(state.transmittance), behind = M::load(state.behind);
         V v_image[C];
         for (int k = 0; k < C; ++k) v_image[k] = M::load(state.v_image[k]);
@@ -122,7 +122,9 @@ struct BackwardRaster {
         return queues.walk(
             binned, lists.splats + first, lists.starts[block + 1] - first, tile.center_x[block % BLOCKS],
             tile.center_y[block / BLOCKS],
-            [&](int64_t place, const Record<T>& record, V) SPLAT_INLINE {
+            [&](int64_t place, int32_t splat) SPLAT_INLINE {
+                const Record<T>& record = binned.records[splat];
+                __builtin_prefetch(lines + int64_t(splat) * LINE, 1);
                 V own = V{};
                 for (int k = 0; k < C; ++k) own += v_image[k] * record.features[k];
                 M::store(owns[place], own);
@@ -142,7 +144,7 @@ struct BackwardRaster {
 
     void add_candidate(const Tile<T>& tile, int block, const RayQueues<T, 3>& queues, int64_t place,
                        const BackwardBlock<T, C>& state, T* lines) const {
-        const int32_t splat = queues.candidates[place].splat;
+        const int32_t splat = queues.candidates[place];
         const Record<T>& record = binned.records[splat];
         V u, v, sums[SUMS] = {};
         Footprint<T>(record).offsets(tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS], u, v);

@@ -90,7 +90,7 @@ struct ForwardRaster {
         const int64_t entered = queues.walk(
             binned, lists.splats + first, lists.starts[block + 1] - first, tile.center_x[block % BLOCKS],
             tile.center_y[block / BLOCKS],
-            [&](int64_t place, const Record<T>&, V) SPLAT_INLINE { M::store(weights[place], V{}); },
+            [&](int64_t place, int32_t) SPLAT_INLINE { M::store(weights[place], V{}); },
             [&](typename M::I places, V alpha) SPLAT_INLINE {
                 const Blend<M> step = blend<M>(alpha, transmittance);
                 transmittance = step.transmittance;
@@ -99,7 +99,7 @@ struct ForwardRaster {
             });
         V sums[C] = {};
         for (int64_t i = 0; i < entered; ++i) {
-            const Record<T>& record = binned.records[queues.candidates[i].splat];
+            const Record<T>& record = binned.records[queues.candidates[i]];
             const V weight = M::load(weights[i]);
             for (int k = 0; k < C; ++k) sums[k] += weight * record.features[k];
         }

@@ -1,14 +1,13 @@
 """The pixels of a capture's views, read when they are first asked for and kept in memory within a budget.
 
 Each view becomes a picture in the blending space of the image formation, premultiplied, with alpha, and depth and
-normals where a loss asks for them. Multilayer EXR is read through OpenEXR, other pictures through Pillow: 8 bits a
-channel (Pillow reduces 16-bit colour PNGs to 8; 16-bit grey is read in full).
+normals where a loss asks for them. splat_engine.fit.exr and splat_engine.fit.decoding read the files.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,23 +15,21 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
+from splat_engine.fit.decoding import DEPTH_NONE, check_picture, decoded_picture, truth_of, unit_range
 from splat_engine.fit.exr import check_layers, read_layers
 from splat_engine.fit.formation import ImageFormation
 from splat_engine.fit.place import CPU, send
 from splat_engine.fit.views import ViewTensors, mapped, view_tensors
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, Split, View
-from splat_engine.formats.errors import FormatError, UserError
+from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import Target
 
 logger = logging.getLogger(__name__)
 
 HOST = CPU.device
-DEPTH_NONE = 1e9
-"""Blender writes 1e10 where a ray hits nothing; from here on it is no depth."""
 HALF_MAX = 65504.0
 """The largest value of float16, in which large captures are kept."""
 
@@ -56,6 +53,7 @@ class CaptureImages:
         device: Where the views are wanted.
         device_bytes: Most memory of a card for kept views.
         warn: Told in a sentence what is not as it should be.
+        decoded: File to its pixels as ``decoded_picture`` returns them, of pictures that were read before.
 
     Raises:
         UserError: A file is missing, unreadable, of another size than its camera says, or lacks a pass.
@@ -74,6 +72,7 @@ class CaptureImages:
         device: torch.device = HOST,
         device_bytes: int = 0,
         warn: Callable[[str], None] = logger.warning,
+        decoded: Mapping[Path, NDArray[Any]] | None = None,
     ) -> None:
         self.formation = formation
         self.root = capture.root
@@ -84,6 +83,7 @@ class CaptureImages:
             *(("Normal",) if with_normals else ()),
         )
         self._warn = warn
+        self._decoded = dict(decoded or {})
         self._device = device
         self._shelves = [_Shelf(HOST, budget_bytes)]
         if device != HOST:
@@ -123,7 +123,7 @@ class CaptureImages:
     def _check(self, view: View) -> None:
         size = (view.camera.width, view.camera.height)
         if view.mask is not None:
-            _check_picture(self.root / view.mask, size)
+            check_picture(self.root / view.mask, size)
         if view.exr is not None:
             check_layers(self.root / view.exr, self.layers, size)
             return
@@ -134,13 +134,13 @@ class CaptureImages:
                 f"{path} has no pass {' and '.join(self.layers[1:])}: it is a plain picture.",
                 "Set the weight of that loss to 0, or capture the scene as EXR.",
             )
-        _check_picture(path, size)
+        check_picture(path, size)
 
     def _read(self, view: View) -> ViewTensors:
         made = self._pixels_of(view)
         if view.mask is None:
             return made
-        counts = torch.from_numpy(_decoded(self.root / view.mask)[..., :3].any(axis=-1))
+        counts = torch.from_numpy(decoded_picture(self.root / view.mask)[..., :3].any(axis=-1))
         return replace(
             made,
             valid=counts if made.valid is None else made.valid & counts,
@@ -151,8 +151,12 @@ class CaptureImages:
     def _pixels_of(self, view: View) -> ViewTensors:
         if view.exr is None:
             assert view.image is not None
-            pixels = _decoded(self.root / view.image)
-            alpha = torch.from_numpy(_unit_range(pixels[..., 3]))
+            path = self.root / view.image
+            pixels = self._decoded.pop(
+                path, None
+            )  # of use once: the view is kept, or there is no room to keep it
+            pixels = decoded_picture(path) if pixels is None else pixels
+            alpha = torch.from_numpy(unit_range(pixels[..., 3]))
             return view_tensors(view.camera, self.formation.from_display(pixels[..., :3], alpha), alpha)
         path = self.root / view.exr
         layers = read_layers(path, self.layers, (view.camera.width, view.camera.height))
@@ -175,44 +179,6 @@ class CaptureImages:
             normals=None if normals is None else normals * covered[..., None],
             valid=None if valid.all() else torch.from_numpy(valid),
         )
-
-
-def truth_of(view: View, capture: Capture, target: Target) -> View:
-    """Returns the view with the one file alone that is its truth: the EXR file, or the picture.
-
-    Raises:
-        UserError: The wanted colours' file is not there.
-    """
-    linear = _is_linear(view, capture, target)
-    wanted = view.exr if linear else view.image
-    if wanted is None:
-        what, other = ("EXR file", "display") if linear else ("display picture", "linear")
-        raise UserError(
-            f"The view {view.camera.name!r} of {capture.root} has no {what}.",
-            f"Fit the other colours (--target {other}), or capture again with it.",
-        )
-    return replace(view, image=None) if linear else replace(view, exr=None)
-
-
-def _is_linear(view: View, capture: Capture, target: Target) -> bool:
-    """Whether a view's EXR file is its truth, and not its picture."""
-    if target == "auto" and (view.exr is None or view.image is None):
-        return view.exr is not None
-    return capture.info.color_space == "linear" if target == "auto" else target == "linear"
-
-
-def reads_linear(capture: Capture, target: Target) -> bool:
-    """Returns whether all training views are read from EXR files, which alone have passes."""
-    return all(_is_linear(view, capture, target) for view in capture.of_split("train"))
-
-
-def _check_picture(path: Path, size: tuple[int, int]) -> None:
-    with _open_picture(path) as picture:
-        if picture.size != size:
-            raise FormatError(
-                f"{path} is {picture.size[0]} x {picture.size[1]} pixels, but its camera says {size[0]} x {size[1]}.",
-                "Give the camera the picture's size, or render the view again.",
-            )
 
 
 class _Shelf:
@@ -264,50 +230,3 @@ def _cast(view: ViewTensors, dtype: torch.dtype) -> ViewTensors:
 def _depth_of(depth: Tensor, covered: Tensor) -> Tensor:
     """Blender's depth with 0 for nothing; its sample at the pixel's centre is not antialiased."""
     return torch.where(covered & (depth < DEPTH_NONE) & (depth > 0), depth, torch.zeros_like(depth))
-
-
-def _open_picture(path: Path) -> Image.Image:
-    try:
-        return Image.open(path)
-    except FileNotFoundError as error:
-        raise UserError(f"There is no picture {path}.", "Finish or repeat the capture.", error) from error
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise FormatError(
-            f"{path} is not a readable picture.", "It is damaged: replace it with an intact one.", error
-        ) from error
-
-
-def read_picture(path: Path) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Reads an encoded picture with straight alpha.
-
-    Args:
-        path: PNG, JPEG or whatever else Pillow reads.
-
-    Returns:
-        colours [H, W, 3] and alpha [H, W] in 0 to 1; alpha is 1 where the file has none.
-
-    Raises:
-        UserError: The file is missing or damaged.
-    """
-    pixels = _unit_range(_decoded(path))
-    return np.ascontiguousarray(pixels[..., :3]), np.ascontiguousarray(pixels[..., 3])
-
-
-def _decoded(path: Path) -> NDArray[Any]:
-    """[H, W, 4] encoded colours with straight alpha: uint8, or float32 of 0 to 1 where the file has 16 bits."""
-    with _open_picture(path) as picture:
-        try:
-            if picture.mode.startswith("I;16"):
-                grey = np.asarray(picture, dtype=np.float32) / 65535
-                return np.stack([grey, grey, grey, np.ones_like(grey)], axis=-1)
-            return np.asarray(picture.convert("RGBA"))
-        except (OSError, ValueError, SyntaxError) as error:
-            raise FormatError(
-                f"{path} is a damaged picture.", "Replace it with an intact one.", error
-            ) from error
-
-
-def _unit_range(pixels: NDArray[Any]) -> NDArray[np.float32]:
-    """Numbers of 0 to 1 from what ``_decoded`` returned."""
-    unit: NDArray[np.float32] = pixels.astype(np.float32)
-    return unit / np.float32(255) if pixels.dtype == np.uint8 else unit

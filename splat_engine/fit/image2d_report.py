@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from splat_engine.fit.data import read_picture
+from splat_engine.fit.decoding import read_picture
 from splat_engine.fit.image2d import ImageFit, fit_image, ring_example
 from splat_engine.fit.pictures import to_8bit, write_png
 from splat_engine.formats.settings import ImageFitSettings

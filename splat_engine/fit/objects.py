@@ -12,9 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
-from splat_engine.fit.data import DEPTH_NONE
+from splat_engine.fit.decoding import DEPTH_NONE
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, View
 from splat_engine.formats.exr import read_passes
@@ -71,6 +70,8 @@ def joined_to_neighbours(
     winners: Int32, means: NDArray[np.float32], tolerances: NDArray[np.float32]
 ) -> Int32:
     """Returns the objects [N], in which unknown splats have the nearest known one's if it is within their tolerance."""
+    from scipy.spatial import cKDTree  # a third of a second: not at the top
+
     known, unknown = np.flatnonzero(winners > 0), np.flatnonzero(winners == 0)
     if not len(known) or not len(unknown):
         return winners

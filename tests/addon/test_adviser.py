@@ -1,4 +1,4 @@
-"""addon.adviser: what the engine is asked, what its answer is taken for, and what it leaves behind."""
+"""addon.runs.adviser: what the engine is asked, what its answer is taken for, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from addon.adviser import EngineAdviser
+from addon.runs.adviser import EngineAdviser
 from splat_engine.formats import events
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import PROPOSED_NAME, Capture, View, write_capture

@@ -1,4 +1,4 @@
-"""addon.background: views rendered by a second Blender from a copy of the file, as if they were rendered here."""
+"""addon.runs.background: views rendered by a second Blender from a copy of the file, as if they were rendered here."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import background, workflow
-from addon.capture_process import CaptureJob, CaptureProcess, blender_command, capture_words
-from addon.command_line import capture_settings, make_parser
-from addon.session import Session, State
+from addon.commands.command_line import capture_settings, make_parser
+from addon.runs import background, workflow
+from addon.runs.capture_process import CaptureJob, CaptureProcess, blender_command, capture_words
+from addon.runs.session import Session, State
 from splat_engine.formats import events
 from splat_engine.formats.capture import read_capture
 from splat_engine.formats.errors import UserError
@@ -156,7 +156,7 @@ def test_pictures_in_memory_alone_are_told(blend):
 
 def test_splats_of_the_run_are_not_in_the_picture(blend, tmp_path):
     """What the run made before is hidden in the copy and stays visible here."""
-    from addon.scene import Provenance, add_splats
+    from addon.scene.splat_object import Provenance, add_splats
     from tests.addon.clouds import cloud
 
     asked = request(tmp_path, in_place=False)
@@ -261,7 +261,7 @@ PARENT = """
 import sys
 import bpy
 from pathlib import Path
-from addon import workflow
+from addon.runs import workflow
 from splat_engine.formats.settings import CaptureSettings
 bpy.ops.wm.open_mainfile(filepath=sys.argv[1])
 settings = CaptureSettings(views=500, resolution=64, samples=4, hold_out=0, denoise=False)

@@ -1,4 +1,4 @@
-"""addon.blender_render: an imported object, alone, as Cycles draws it for the engine's cameras."""
+"""addon.scene.blender_render: an imported object, alone, as Cycles draws it for the engine's cameras."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import bpy
 import numpy as np
 
-from addon import blender_render, scene
+from addon.scene import blender_render, splat_object
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.splats import Splats
 
@@ -37,7 +37,7 @@ def orthographic() -> Camera:
 def test_drawn_where_the_cameras_project_it():
     """A splat's centre of mass in the picture is where ``Camera.project`` says, for both kinds of camera."""
     where = (0.5, 0.4, -0.3)
-    object = scene.add_splats(one_splat(where), bpy.context.scene).object
+    object = splat_object.add_splats(one_splat(where), bpy.context.scene).object
     cameras = [perspective(), orthographic()]
     for camera, image in zip(
         cameras, blender_render.render_object_views(object, cameras, samples=64), strict=True
@@ -57,7 +57,7 @@ def test_alone_and_nothing_changes(tmp_path):
     bpy.ops.mesh.primitive_cube_add(size=3)
     current: Any = bpy.context.scene
     current.world = bpy.data.worlds.new("Bright")
-    object = scene.add_splats(one_splat((0, 0, 0)), current).object
+    object = splat_object.add_splats(one_splat((0, 0, 0)), current).object
     object.hide_render = True
     before = (
         sorted(s.name for s in bpy.data.scenes),

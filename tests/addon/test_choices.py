@@ -1,4 +1,4 @@
-"""addon.choices and addon.target_size: target, quality and result as a person chooses them."""
+"""addon.settings.choices and addon.settings.target_size: target, quality and result as a person chooses them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import properties, registration, target_size
-from addon.choices import governed_settings, named_choices, quality_lines, short_number
+from addon import registration
+from addon.settings import properties, target_size
+from addon.settings.choices import governed_settings, named_choices, quality_lines, short_number
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.settings import preset_values
 from tests.addon.capture_scenes import camera, cube

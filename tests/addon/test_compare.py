@@ -1,4 +1,4 @@
-"""addon.compare: splats or originals by their eye icons, and back exactly."""
+"""addon.scene.compare: splats or originals by their eye icons, and back exactly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import compare, registration, scene
+from addon import registration
+from addon.scene import compare, splat_object
 from tests.addon.capture_scenes import camera, cube
 from tests.addon.clouds import cloud
 
@@ -31,7 +32,7 @@ def build() -> None:
     cube("Shown")
     cube("Hidden").hide_set(True)
     camera()
-    scene.add_splats(cloud(), bpy.context.scene, "Splats")
+    splat_object.add_splats(cloud(), bpy.context.scene, "Splats")
 
 
 def press(show: str = "TOGGLE") -> None:

@@ -1,8 +1,8 @@
-"""addon.curve: a long fit is kept in few points, evenly."""
+"""addon.runs.curve: a long fit is kept in few points, evenly."""
 
 from __future__ import annotations
 
-from addon.curve import POINTS_MAX, CurveKeeper, Point
+from addon.runs.curve import POINTS_MAX, CurveKeeper, Point
 
 
 def test_short_course_is_kept_whole():

@@ -1,11 +1,11 @@
-"""addon.curve_picture: the course of a fit as pixels, and no more often than it is looked at."""
+"""addon.display.curve_picture: the course of a fit as pixels, and no more often than it is looked at."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from addon.curve_picture import LOSS_COLOR, PSNR_COLOR, CurveIcon, draw_curve
+from addon.display.curve_picture import LOSS_COLOR, PSNR_COLOR, CurveIcon, draw_curve
 
 
 def rows_of(picture: np.ndarray, color: tuple) -> np.ndarray:

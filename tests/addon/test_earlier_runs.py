@@ -1,4 +1,4 @@
-"""addon.earlier_runs and the operators for them: what lies beside a file is found, told, and can be gone on with."""
+"""addon.runs.earlier_runs and the operators for them: what lies beside a file is found, told, and can be gone on with."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import earlier_runs, following, registration, running, workflow
-from addon.earlier_runs import RunState, find_runs, read_run
+from addon import registration
 from addon.operators import runs as run_operators
 from addon.panels import runs as panel
 from addon.panels.main import SPLATFIT_PT_main
-from addon.run_follower import RunFollower
-from addon.session import Session, State
+from addon.runs import earlier_runs, following, running, workflow
+from addon.runs.earlier_runs import RunState, find_runs, read_run
+from addon.runs.run_follower import RunFollower
+from addon.runs.session import Session, State
 from splat_engine.formats import events
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.locks import Lock
@@ -228,7 +229,7 @@ def test_resume_wants_its_views(beside):
 
 def test_resume_goes_on_with_the_runs_own_settings(tmp_path, monkeypatch):
     """The engine is started with the checkpoint, the run's own capture, and no setting of the scene's."""
-    from addon import engine_process
+    from addon.engine import engine_process
 
     commands: list[list[str]] = []
     monkeypatch.setattr(engine_process, "find_python", lambda preference: Path("/py"))

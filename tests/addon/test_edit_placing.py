@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from mathutils import Matrix
 
-from addon import point_cloud, scene, transforms
 from addon.edit.placing import apply_transforms
+from addon.scene import point_cloud, splat_object, transforms
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.splats import Splats
 from splat_engine.native.project import project, sh_colors
@@ -28,7 +28,7 @@ TRANSFORMS = {
 
 
 def add(placed: Any = TRANSFORMS["stretched"], splats: Splats | None = None) -> Any:
-    object = scene.add_splats(cloud(60) if splats is None else splats, bpy.context.scene).object
+    object = splat_object.add_splats(cloud(60) if splats is None else splats, bpy.context.scene).object
     object.location, object.rotation_euler, object.scale = placed
     bpy.context.view_layer.update()
     return object
@@ -57,12 +57,12 @@ def assert_same_picture(found: Splats, expected: Splats) -> None:
 def test_the_picture_stays(placed):
     """In the world every splat has the place, the shape and the colour that it had; the object's transform is none."""
     object = add(placed)
-    before = scene.read_splats(object, world=True)
+    before = splat_object.read_splats(object, world=True)
     apply_transforms([object])
     bpy.context.view_layer.update()
     assert object.matrix_world == Matrix.Identity(4)
-    assert_same_picture(scene.read_splats(object, world=True), before)
-    assert np.abs(scene.read_splats(object).means - before.means).max() < 2e-5
+    assert_same_picture(splat_object.read_splats(object, world=True), before)
+    assert np.abs(splat_object.read_splats(object).means - before.means).max() < 2e-5
 
 
 def draw(splats: Splats) -> np.ndarray:
@@ -84,10 +84,10 @@ def draw(splats: Splats) -> np.ndarray:
 def test_the_rendered_picture_stays(placed):
     """The engine draws the same image before and after."""
     object = add(placed)
-    before = draw(scene.read_splats(object, world=True))
+    before = draw(splat_object.read_splats(object, world=True))
     apply_transforms([object])
     bpy.context.view_layer.update()
-    after = draw(scene.read_splats(object, world=True))
+    after = draw(splat_object.read_splats(object, world=True))
     assert before.std() > 0.05 and np.abs(after - before).max() < 2e-3
 
 
@@ -99,11 +99,11 @@ def test_delta_transform_and_parent():
     object = add()
     object.parent, object.delta_location, object.delta_scale = parent, (0.5, 0, 0), (1, 2, 1)
     bpy.context.view_layer.update()
-    before = scene.read_splats(object, world=True)
+    before = splat_object.read_splats(object, world=True)
     apply_transforms([object])
     bpy.context.view_layer.update()
     np.testing.assert_allclose(object.matrix_world, parent.matrix_world, atol=1e-6)
-    assert_same_picture(scene.read_splats(object, world=True), before)
+    assert_same_picture(splat_object.read_splats(object, world=True), before)
 
 
 def test_children_keep_their_place():
@@ -120,10 +120,10 @@ def test_children_keep_their_place():
 
 
 def refuse(object: Any, words: str) -> None:
-    before = scene.read_splats(object).means
+    before = splat_object.read_splats(object).means
     with pytest.raises(UserError, match=words):
         apply_transforms([object])
-    np.testing.assert_array_equal(scene.read_splats(object).means, before)
+    np.testing.assert_array_equal(splat_object.read_splats(object).means, before)
     assert object.location.y == 1
 
 

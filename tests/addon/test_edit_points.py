@@ -9,8 +9,8 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import scene
 from addon.edit import points
+from addon.scene import splat_object
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.splats import ARRAY_NAMES, Splats
 from tests.addon.clouds import cloud
@@ -21,7 +21,9 @@ def with_objects(count: int = 50) -> Splats:
 
 
 def add(splats: Splats) -> Any:
-    return scene.add_splats(splats, bpy.context.scene, provenance=scene.Provenance(run="/runs/7")).object
+    return splat_object.add_splats(
+        splats, bpy.context.scene, provenance=splat_object.Provenance(run="/runs/7")
+    ).object
 
 
 def assert_same(found: Splats, expected: Splats) -> None:
@@ -52,11 +54,11 @@ def test_what_is_kept_stays_to_the_last_bit(kept):
     """Every array of the splats, their objects and the run that made them; the transform and the name too."""
     object = add(with_objects())
     object.location.x = 3
-    name, before = object.data.name, scene.read_splats(object)
+    name, before = object.data.name, splat_object.read_splats(object)
     points.keep(object, kept)
-    assert_same(scene.read_splats(object), before.select(kept))
+    assert_same(splat_object.read_splats(object), before.select(kept))
     assert object.location.x == 3 and object.data.name == name and len(object.data.points) == kept.sum()
-    assert scene.get_provenance(object).run == "/runs/7"
+    assert splat_object.get_provenance(object).run == "/runs/7"
     assert len(bpy.data.pointclouds) == 1 and len(bpy.data.objects) == 1 and not bpy.data.meshes
 
 
@@ -121,15 +123,15 @@ def test_a_part_is_an_object_of_its_own(kept):
     collection.objects.link(object)
     object.parent, object.location.y = parent, 2
     bpy.context.view_layer.update()
-    before, objects = scene.read_splats(object), set(bpy.data.objects)
+    before, objects = splat_object.read_splats(object), set(bpy.data.objects)
     part = points.split_off(object, kept)
     bpy.context.view_layer.update()
     assert set(bpy.data.objects) - objects == {part} and part.data != object.data
-    assert_same(scene.read_splats(part), before.select(kept))
-    assert_same(scene.read_splats(object), before.select(~kept))
+    assert_same(splat_object.read_splats(part), before.select(kept))
+    assert_same(splat_object.read_splats(object), before.select(~kept))
     assert part.matrix_world == object.matrix_world and part.parent == parent
     assert set(part.users_collection) == set(object.users_collection)
-    assert scene.get_provenance(part).run == "/runs/7" and not part.select_get()
+    assert splat_object.get_provenance(part).run == "/runs/7" and not part.select_get()
     assert len(bpy.data.pointclouds) == 2
 
 
@@ -177,7 +179,7 @@ def test_bare_splats_stand_in_the_world():
     object = add(cloud())
     object.scale, object.rotation_euler.x = (1, 2, 3), 0.7
     bpy.context.view_layer.update()
-    whole, bare = scene.read_splats(object, world=True), points.bare_splats(object)
+    whole, bare = splat_object.read_splats(object, world=True), points.bare_splats(object)
     for name in ("means", "log_scales", "opacity_logits"):
         np.testing.assert_allclose(getattr(bare, name), getattr(whole, name), atol=1e-5)
     assert bare.sh_degree == 0

@@ -8,8 +8,8 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import scene
 from addon.edit.surfaces import near_bodies, source_bodies
+from addon.scene import splat_object
 from splat_engine.formats.errors import UserError
 from tests.addon.clouds import cloud
 
@@ -85,7 +85,7 @@ def test_only_named_objects_count():
     """What the run did not capture holds no floaters; nor do splats hold splats."""
     sphere(radius=1, location=(0, 0, 0))
     sphere(radius=1, location=(3, 0, 0))
-    scene.add_splats(cloud(), bpy.context.scene)
+    splat_object.add_splats(cloud(), bpy.context.scene)
     points = np.array([[1.05, 0, 0.1], [3, 1.05, 0], [0.1, 0.1, 0.1]])
     assert near(0.2, {"Sphere"}, points).tolist() == [True, False, False]
     assert near(0.2, None, points).tolist() == [True, True, False]

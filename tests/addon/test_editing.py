@@ -11,9 +11,10 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import ellipsoids, panels, registration, scene, workflow
+from addon import panels, registration
 from addon.edit import points
 from addon.operators import editing
+from addon.scene import ellipsoids, results, splat_object
 from splat_engine.formats.splats import Splats
 from tests.addon.clouds import cloud
 from tests.addon.fake_layout import FakeLayout, draw
@@ -32,7 +33,7 @@ def registered() -> Iterator[None]:
 def splats() -> Any:
     """The active object: splats in a ball, a third of each object and a third unknown."""
     given = replace(cloud(COUNT), object_indices=np.arange(COUNT) % 3, object_names=("Cube", "Fl\u00f6r"))
-    object = scene.add_splats(given, bpy.context.scene, name="Fit").object
+    object = splat_object.add_splats(given, bpy.context.scene, name="Fit").object
     activate(object)
     return object
 
@@ -45,7 +46,7 @@ def activate(object: Any) -> None:
 
 
 def means(object: Any) -> np.ndarray:
-    return scene.read_splats(object).means
+    return splat_object.read_splats(object).means
 
 
 def cube(size: float = 2.0) -> Any:
@@ -64,7 +65,7 @@ def test_crop_by_the_other_selected_object(splats):
     splats.location, splats.scale = (1, 0, 0), (2, 2, 2)
     bpy.context.view_layer.update()
     crop = cube(3)
-    world = scene.read_splats(splats, world=True).means
+    world = splat_object.read_splats(splats, world=True).means
     inside = (np.abs(world) < 1.5).all(axis=1)
     before = means(splats)
     assert bpy.ops.splatfit.crop() == {"FINISHED"}
@@ -104,7 +105,7 @@ def test_filter_deletes_what_is_beyond_the_limits(splats):
     """Sizes are the world's: an object twice as large has splats twice as wide."""
     splats.scale = (2, 2, 2)
     bpy.context.view_layer.update()
-    world = scene.read_splats(splats, world=True)
+    world = splat_object.read_splats(splats, world=True)
     good = (world.opacities() >= 0.4) & (4 * world.scales().max(axis=1) <= 2.0)
     before = means(splats)
     bpy.ops.splatfit.filter(opacity_min=0.4, width_max=2.0)
@@ -114,7 +115,7 @@ def test_filter_deletes_what_is_beyond_the_limits(splats):
 
 def test_filter_may_only_select(splats):
     """Nothing goes; Edit Mode shows what would."""
-    faint = scene.read_splats(splats).opacities() < 0.4
+    faint = splat_object.read_splats(splats).opacities() < 0.4
     bpy.ops.splatfit.filter(opacity_min=0.4, action="SELECT")
     assert len(splats.data.points) == COUNT
     np.testing.assert_array_equal(points.selected(splats), faint)
@@ -138,7 +139,7 @@ def test_dialog_counts_while_one_drags(splats):
     stand_in._limits = lambda: dialog._limits(stand_in)
     stand_in.draw_settings = lambda context: dialog.draw_settings(stand_in, context)
     dialog.draw(stand_in, bpy.context)
-    faint = int((scene.read_splats(splats).opacities() < 0.4).sum())
+    faint = int((splat_object.read_splats(splats).opacities() < 0.4).sum())
     assert f"{faint} of {COUNT} splats" in stand_in.layout.texts()
 
 
@@ -150,7 +151,7 @@ def room_with_floaters() -> tuple[Any, int]:
     given.means /= np.linalg.norm(given.means, axis=1, keepdims=True) / 2
     given.log_scales[:] = np.log(0.02)
     given.means[:3] = [[0, 0, 0], [0, 0, 5], [0.1, 0, 0]]
-    object = scene.add_splats(given, bpy.context.scene).object
+    object = splat_object.add_splats(given, bpy.context.scene).object
     activate(object)
     original.hide_set(True)
     original.hide_render = True
@@ -201,7 +202,7 @@ def test_select_by_object_and_extend(splats):
 
 def test_select_by_object_needs_objects():
     """Splats from elsewhere do not say what they show."""
-    activate(scene.add_splats(cloud(), bpy.context.scene).object)
+    activate(splat_object.add_splats(cloud(), bpy.context.scene).object)
     with pytest.raises(RuntimeError, match="does not say which object"):
         bpy.ops.splatfit.select_by_source(object=editing.UNKNOWN)
 
@@ -211,11 +212,11 @@ def test_select_and_separate_and_delete(splats):
     bpy.ops.splatfit.select_by_source(object="Cube")
     bpy.ops.splatfit.separate_selected()
     part = bpy.data.objects["Cube Splats"]
-    assert set(scene.read_splats(part).object_indices) == {1}
-    assert set(scene.read_splats(splats).object_indices) == {0, 2}
+    assert set(splat_object.read_splats(part).object_indices) == {1}
+    assert set(splat_object.read_splats(splats).object_indices) == {0, 2}
     bpy.ops.splatfit.select_by_source(object=editing.UNKNOWN)
     bpy.ops.splatfit.delete_selected()
-    assert set(scene.read_splats(splats).object_indices) == {2} and bpy.context.object == splats
+    assert set(splat_object.read_splats(splats).object_indices) == {2} and bpy.context.object == splats
     points.select(splats, np.arange(len(splats.data.points)) < 5)
     bpy.ops.splatfit.separate_selected()
     assert "Fl\u00f6r Splats" in bpy.data.objects
@@ -223,10 +224,10 @@ def test_select_and_separate_and_delete(splats):
 
 def test_a_run_does_not_fill_a_part_anew(splats, tmp_path):
     """When it brings its result again, the part stays as it is, and the object that it was taken from is filled."""
-    scene.set_provenance(splats, scene.Provenance(run=str(tmp_path.resolve())))
+    splat_object.set_provenance(splats, splat_object.Provenance(run=str(tmp_path.resolve())))
     bpy.ops.splatfit.select_by_source(object="Cube")
     bpy.ops.splatfit.separate_selected()
-    assert workflow.results_of(bpy.context.scene, tmp_path) == [splats]
+    assert results.made_by(bpy.context.scene, tmp_path) == [splats]
 
 
 def test_a_part_of_several_objects_is_named_after_the_whole(splats):
@@ -238,12 +239,12 @@ def test_a_part_of_several_objects_is_named_after_the_whole(splats):
 
 def test_apply_transform(splats):
     """Splats stay where they are, and no selected object has a transform left; a cube keeps its own."""
-    other = scene.add_splats(cloud(), bpy.context.scene).object
+    other = splat_object.add_splats(cloud(), bpy.context.scene).object
     other.location.x = cube().location.x = 5
     other.select_set(True)
     splats.location, splats.rotation_euler = (1, 2, 3), (0, 0, 1)
     bpy.context.view_layer.update()
-    before = scene.read_splats(splats, world=True)
+    before = splat_object.read_splats(splats, world=True)
     bpy.ops.splatfit.apply_transform()
     bpy.context.view_layer.update()
     assert tuple(splats.location) == tuple(other.location) == (0, 0, 0)
@@ -264,7 +265,7 @@ EDITS = {
 
 def state(name: str) -> tuple[Any, ...]:
     object = bpy.data.objects[name]
-    read: Splats = scene.read_splats(object)
+    read: Splats = splat_object.read_splats(object)
     selected = tuple(points.selected(object))
     return tuple(map(tuple, object.matrix_basis)), read.means.tobytes(), selected, len(bpy.data.objects)
 
@@ -336,7 +337,7 @@ def test_marks_can_be_uncovered(splats):
 
 def test_panel_offers_objects_where_they_are_known(splats):
     """Splats from elsewhere have none to select by."""
-    activate(scene.add_splats(cloud(), bpy.context.scene).object)
+    activate(splat_object.add_splats(cloud(), bpy.context.scene).object)
     assert "splatfit.select_by_source" not in draw(panels.editing.SPLATFIT_PT_edit).operators()
 
 

@@ -9,7 +9,7 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import point_cloud, scene, transforms
+from addon.scene import point_cloud, splat_object, transforms
 from splat_engine.formats.conventions import SH_C0, linear_from_srgb
 from splat_engine.formats.exr import read_exr
 from splat_engine.formats.splats import Splats
@@ -87,7 +87,7 @@ def test_drawn_in_place_and_in_colour(missing, tmp_path, monkeypatch):
     if "resize" in missing:
         monkeypatch.setattr(point_cloud, "can_resize", lambda: False)
     splats = three_splats()
-    scene.add_splats(splats, bpy.context.scene)
+    splat_object.add_splats(splats, bpy.context.scene)
     found, wanted = render(tmp_path / "splats.exr", samples=128), expected(splats)
     np.savez(tmp_path / "splats.npz", found=found, wanted=wanted)  # to look at, when this fails
     assert wanted[..., 3].max() > 0.8 and (wanted[..., 3] > 0.1).mean() > 0.03

@@ -1,11 +1,11 @@
-"""addon.encoding: splats as Blender's attributes and back, without Blender."""
+"""addon.scene.encoding: splats as Blender's attributes and back, without Blender."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from addon import encoding
+from addon.scene import encoding
 from splat_engine.formats.splats import Splats
 from tests.addon.clouds import cloud
 

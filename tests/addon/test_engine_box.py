@@ -11,8 +11,10 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import engine_jobs, panels, preferences, registration
-from addon.engine_setup import jobs, place, plan
+from addon import panels, registration
+from addon.engine import engine_jobs
+from addon.engine.setup import jobs, place, plan
+from addon.settings import preferences
 from splat_engine.formats.errors import UserError
 from tests.addon.fake_layout import FakeLayout, draw
 

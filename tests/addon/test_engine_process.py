@@ -1,4 +1,4 @@
-"""addon.engine_process: the engine's Python found and checked; a process that keeps the protocol, and one that does not."""
+"""addon.engine.engine_process: the engine's Python found and checked; a process that keeps the protocol, and one that does not."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from addon import engine_process
-from addon.engine_process import EngineProcess
+from addon.engine import engine_process
+from addon.engine.engine_process import EngineProcess
 from splat_engine.formats import events
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
@@ -103,7 +103,7 @@ def test_closed_stdin_ends_it(start, run):
 
 PARENT = """
 import sys
-from addon.engine_process import EngineProcess
+from addon.engine.engine_process import EngineProcess
 from splat_engine.formats.run import RunDirectory
 process = EngineProcess([sys.executable, sys.argv[1], "good", "--out", sys.argv[2]], RunDirectory.open(sys.argv[2]))
 while True:

@@ -1,4 +1,4 @@
-"""addon.engine_setup: the engine's environment made by a stand-in for uv, and broken off or failing at every step."""
+"""addon.engine.setup: the engine's environment made by a stand-in for uv, and broken off or failing at every step."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from addon.engine_setup import jobs, place, plan, steps
-from addon.engine_setup.place import EnginePlace, Status
-from addon.engine_setup.programs import Runner, without_python
+from addon.engine.setup import jobs, place, plan, steps
+from addon.engine.setup.place import EnginePlace, Status
+from addon.engine.setup.programs import Runner, without_python
 from splat_engine.formats.errors import UserError
 
 FAKE = Path(__file__).with_name("fake_uv.py")

@@ -1,4 +1,4 @@
-"""addon.engine_view and its operators: the engine's picture of a view, from the engine that fits or from Blender's own kernels."""
+"""addon.display.engine_view and its operators: the engine's picture of a view, from the engine that fits or from Blender's own kernels."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import engine_view, panels, preview, registration, running, scene
+from addon import panels, registration
 from addon.capture.cameras import camera_of, image_frame
-from addon.session import Session
+from addon.display import engine_view, preview
+from addon.runs import running
+from addon.runs.session import Session
+from addon.scene import splat_object
 from splat_engine.formats import events
 from splat_engine.formats.cameras import camera_from_frame
 from splat_engine.formats.errors import UserError
@@ -111,7 +114,7 @@ def test_button_draws_the_splat_object(monkeypatch):
     monkeypatch.setattr(engine_view, "_largest_viewport", lambda context: None)
     blender_camera()
     assert not bpy.ops.splatfit.render_engine_view.poll()
-    object = scene.add_splats(ball((0, 0, 5)), bpy.context.scene).object
+    object = splat_object.add_splats(ball((0, 0, 5)), bpy.context.scene).object
     object.location.z = -5
     bpy.context.view_layer.update()
     for _ in range(2):
@@ -229,6 +232,6 @@ def test_panel_shows_what_there_is(fit):
     assert engine_view.icon.pictures == before + 1
     running.forget()
     assert not panel.poll(bpy.context)
-    bpy.context.view_layer.objects.active = scene.add_splats(cloud(), bpy.context.scene).object
+    bpy.context.view_layer.objects.active = splat_object.add_splats(cloud(), bpy.context.scene).object
     assert panel.poll(bpy.context)
     assert "live_preview" not in {a.get("property") for _, a in draw(panel).calls}

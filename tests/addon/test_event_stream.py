@@ -1,4 +1,4 @@
-"""addon.event_stream: stdout has events alone, and the end of whoever listens is noticed."""
+"""addon.commands.event_stream: stdout has events alone, and the end of whoever listens is noticed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 NOISY = """
 import os, sys
-from addon.event_stream import EventStream
+from addon.commands.event_stream import EventStream
 from splat_engine.formats import events
 print("before")
 with EventStream(listen=False) as stream:
@@ -24,7 +24,7 @@ print("after")
 """
 LONG = """
 import sys, threading
-from addon import event_stream
+from addon.commands import event_stream
 event_stream._GRACE_S = float(sys.argv[1])
 with event_stream.EventStream(listen=True) as stream:
     stream.parent_gone.wait(30)

@@ -38,8 +38,9 @@ found = {
     "torch": "torch" in sys.modules,
     "path": sys.path,
 }
-from bl_ext.user_default.splatfit import preferences, version
-found["package"], found["version"] = preferences.PACKAGE, version.version()
+from bl_ext.user_default.splatfit import package
+from bl_ext.user_default.splatfit.settings import preferences
+found["package"], found["version"] = package.NAME, package.version()
 bpy.context.preferences.addons[name].preferences.engine_python = "/some/python"
 found["engine_python"] = preferences.engine_python()
 bpy.ops.preferences.addon_disable(module=name)

@@ -16,11 +16,14 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import background, earlier_runs, engine_process, registration, workflow
-from addon.earlier_runs import RunState
-from addon.engine_process import EngineProcess
-from addon.run_follower import RunFollower
-from addon.session import Session, State
+from addon import registration
+from addon.engine import engine_process
+from addon.engine.engine_process import EngineProcess
+from addon.runs import background, earlier_runs, workflow
+from addon.runs.earlier_runs import RunState
+from addon.runs.run_follower import RunFollower
+from addon.runs.session import Session, State
+from addon.scene import results
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import FitSettings, RunSettings, StartSettings
@@ -137,7 +140,7 @@ def test_resume_button_brings_the_splats(views, tmp_path, engines):
     registration.register()
     try:
         assert bpy.ops.splatfit.resume_run(directory=str(run.root)) == {"FINISHED"}
-        (made,) = workflow.results_of(bpy.context.scene, run.root)
+        (made,) = results.made_by(bpy.context.scene, run.root)
         assert len(made.data.points) > 0
     finally:
         registration.unregister()

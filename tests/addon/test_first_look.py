@@ -1,12 +1,12 @@
-"""addon.first_look: a capture's points as flat splats."""
+"""addon.display.first_look: a capture's points as flat splats."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from addon import encoding, transforms
-from addon.first_look import discs, read_first_look, spacing_of
+from addon.display.first_look import discs, read_first_look, spacing_of
+from addon.scene import encoding, transforms
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.point_ply import Points, write_point_ply
 

@@ -10,9 +10,11 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import following, registration, running, scene, workflow
+from addon import registration
 from addon.operators import fitting, runs
-from addon.session import Session, State
+from addon.runs import following, running, workflow
+from addon.runs.session import Session, State
+from addon.scene import splat_object
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.splat_ply import write_splat_ply
@@ -230,7 +232,7 @@ def test_discard_keeps_what_an_earlier_fit_left(fit):
     kept = workflow.import_run(bpy.context.scene, fit.run).object
     following.begin(following.job_of(Session(fit.run, Engine), bpy.context.scene))
     bpy.ops.splatfit.discard()
-    assert scene.is_splat_object(kept) and kept.name in bpy.context.scene.objects
+    assert splat_object.is_splat_object(kept) and kept.name in bpy.context.scene.objects
 
 
 def test_discard_after_a_resume_takes_what_the_run_had_left(fit):

@@ -1,4 +1,4 @@
-"""addon.following: a session goes on whatever happens to scene and file, and never outlives them."""
+"""addon.runs.following: a session goes on whatever happens to scene and file, and never outlives them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import following, registration, running, scene
-from addon.session import Session, State
+from addon import registration
+from addon.runs import following, running
+from addon.runs.session import Session, State
+from addon.scene import splat_object
 from splat_engine.formats import events
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
@@ -78,13 +80,13 @@ def test_scene_that_is_gone_is_told(run):
 
 def test_deleted_splats_come_back_with_the_result(run):
     """The object of an earlier fit is deleted during the fit: the result is a new one."""
-    from addon import workflow
+    from addon.runs import workflow
 
     earlier = workflow.import_run(bpy.context.scene, run).object
     job = started(run, [*FITTED, []])
     bpy.data.objects.remove(earlier)
     to_the_end()
-    assert scene.is_splat_object(bpy.context.scene.objects[job.result_name])
+    assert splat_object.is_splat_object(bpy.context.scene.objects[job.result_name])
 
 
 def test_capture_alone_brings_nothing(run):
@@ -163,9 +165,10 @@ def test_result_waits_for_the_end_of_a_render(run, monkeypatch):
 QUIT = """
 import sys
 import bpy
-from addon import following, registration
-from addon.engine_process import EngineProcess
-from addon.session import Session
+from addon.runs import following
+from addon import registration
+from addon.engine.engine_process import EngineProcess
+from addon.runs.session import Session
 from splat_engine.formats.run import RunDirectory
 registration.register()
 run = RunDirectory.create(sys.argv[2])

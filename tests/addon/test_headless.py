@@ -1,4 +1,4 @@
-"""addon.headless: the commands that need no engine, their exit codes, JSON and words."""
+"""addon.commands.headless: the commands that need no engine, their exit codes, JSON and words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import command_line, headless, scene
+from addon.commands import command_line, headless
+from addon.scene import splat_object
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture, View, write_capture
 from splat_engine.formats.exr import read_passes
@@ -54,7 +55,7 @@ def test_import_into_a_file(ply, blend, tmp_path):
     assert said["ok"] and said["splats"] == 40 and said["object"] == "cloud" and said["seconds.import"] > 0
     bpy.ops.wm.open_mainfile(filepath=str(out))
     assert {"Cube", "cloud"} <= set(bpy.data.objects.keys())
-    assert scene.get_provenance(bpy.data.objects["cloud"]).run == str(ply)
+    assert splat_object.get_provenance(bpy.data.objects["cloud"]).run == str(ply)
     assert not list(tmp_path.glob("*.part*"))
 
 

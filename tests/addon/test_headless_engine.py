@@ -1,4 +1,4 @@
-"""addon.headless_engine: the engine set up and checked from a command line, with jobs that do nothing but say so."""
+"""addon.commands.headless_engine: the engine set up and checked from a command line, with jobs that do nothing but say so."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from addon import headless, headless_engine
-from addon.engine_setup import jobs, place, plan
+from addon.commands import headless, headless_engine
+from addon.engine.setup import jobs, place, plan
 from splat_engine.formats.errors import UserError
 
 

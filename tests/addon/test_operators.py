@@ -10,8 +10,9 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import registration, scene
+from addon import registration, reports
 from addon.operators import words
+from addon.scene import splat_object
 from splat_engine.formats.splat_ply import read_splat_ply, write_splat_ply
 from tests.addon.clouds import cloud
 from tests.addon.fake_layout import FakeLayout
@@ -80,14 +81,14 @@ def test_menu_entries_draw():
 @pytest.mark.parametrize(
     "text, masked",
     [
-        ('File "/home/ann/secret/addon/scene.py", line 3', 'File ".../scene.py", line 3'),
+        ('File "/home/ann/secret/addon/scene/splat_object.py", line 3', 'File ".../splat_object.py", line 3'),
         ("open C:\\Users\\Ann\\x.blend failed", "open .../x.blend failed"),
         ("a/b and 1/2 stay", "a/b and 1/2 stay"),
     ],
 )
 def test_folders_are_masked(text, masked):
     """A report of a failure names files, not folders: those tell who somebody is."""
-    assert words.mask_folders(text) == masked
+    assert reports.mask_folders(text) == masked
 
 
 def test_failure_of_ours_is_a_dialog(monkeypatch):
@@ -129,6 +130,6 @@ def test_splat_object_makes_export_available():
     """Export is on when a splat object is active, and off for a cube."""
     bpy.ops.mesh.primitive_cube_add()
     assert not bpy.ops.splatfit.export_ply.poll()
-    object = scene.add_splats(cloud(), bpy.context.scene).object
+    object = splat_object.add_splats(cloud(), bpy.context.scene).object
     bpy.context.view_layer.objects.active = object
     assert bpy.ops.splatfit.export_ply.poll()

@@ -1,4 +1,4 @@
-"""addon.rig_lines, addon.rig_overlay and the operator: the rig as lines, before anything is rendered."""
+"""addon.display.rig_lines, addon.display.rig_overlay and the operator: the rig as lines, before anything is rendered."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import properties, registration, rig_overlay
+from addon import registration
 from addon.capture.rigs import Framing, Sphere, look_at, rig_cameras
-from addon.rig_lines import box_lines, camera_lines
+from addon.display import rig_overlay
+from addon.display.rig_lines import box_lines, camera_lines
+from addon.settings import properties
 from splat_engine.formats.cameras import Camera
 from tests.addon.capture_scenes import camera, cube
 
@@ -157,7 +159,7 @@ def test_a_choice_that_is_missing_keeps_what_is_shown() -> None:
 
 def test_the_test_view_tells_the_time_and_leaves_nothing() -> None:
     """A view is rendered, its picture and time are kept, the estimate follows the number of views; the scene is as before."""
-    from addon import test_view
+    from addon.display import test_view
 
     cube()
     chosen = quick()

@@ -11,9 +11,11 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import panels, properties, registration, running, scene, target_size
-from addon.operators import words
-from addon.session import Session, State
+from addon import panels, registration, reports
+from addon.runs import running
+from addon.runs.session import Session, State
+from addon.scene import splat_object
+from addon.settings import properties, target_size
 from splat_engine.formats import events
 from splat_engine.formats.errors import OutOfMemory, UserError
 from splat_engine.formats.run import RunDirectory
@@ -184,7 +186,7 @@ def test_log_of_a_killed_engine_stands_in_the_details():
     failed.session.error = UserError("The engine was killed.", "Ask for less. Its log is x.\nTraceback 1\n2")
     shown = " ".join(draw(panels.main.SPLATFIT_PT_main).texts())
     assert "Ask for less. Its log is x." in shown and "Traceback" not in shown
-    assert "Traceback 1\n2" in words.error_report(failed.session.error)
+    assert "Traceback 1\n2" in reports.error_report(failed.session.error)
 
 
 def test_details_of_an_error():
@@ -195,7 +197,7 @@ def test_details_of_an_error():
     failed.session.error = UserError("The engine died.", "See /home/anna/secret film/run/engine.log.", cause)
     assert "splatfit.error_details" in draw(panels.main.SPLATFIT_PT_main).operators()
     assert bpy.ops.splatfit.error_details.poll()
-    text = words.error_report(failed.session.error)
+    text = reports.error_report(failed.session.error)
     assert "Blender" in text and "The engine died." in text and ".../engine.log, line 3" in text
     assert "anna" not in text and "secret" not in text
 
@@ -227,8 +229,8 @@ def test_every_setting_is_in_a_panel():
 
 def test_origin_of_the_active_object():
     """With a splat object active, the files panel says which run made it, how many splats and how close."""
-    made = scene.Provenance(run="/work/x.splatfit/run", psnr_db=33.0, splats=4000, formation="blender")
-    object = scene.add_splats(cloud(), bpy.context.scene, provenance=made).object
+    made = splat_object.Provenance(run="/work/x.splatfit/run", psnr_db=33.0, splats=4000, formation="blender")
+    object = splat_object.add_splats(cloud(), bpy.context.scene, provenance=made).object
     bpy.context.view_layer.objects.active = object
     text = " ".join(draw(panels.files.SPLATFIT_PT_files).texts())
     assert "From x.splatfit/run" in text and "33.0 dB on views it never saw: very close" in text
@@ -239,7 +241,7 @@ def test_comparison_is_offered_where_there_are_splats():
     """Without splats there is nothing to compare; with some a button, then the two sides and the way back."""
     panel = panels.result.SPLATFIT_PT_result
     assert draw(panel).operators() == []
-    scene.add_splats(cloud(), bpy.context.scene)
+    splat_object.add_splats(cloud(), bpy.context.scene)
     assert draw(panel).operators() == ["splatfit.compare"]
     bpy.ops.splatfit.compare()
     assert draw(panel).operators() == ["splatfit.compare"] * 3

@@ -9,8 +9,9 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import properties, registration
+from addon import registration
 from addon.operators.presets import SUBDIRECTORY, preset_values
+from addon.settings import properties
 from splat_engine.formats.settings import (
     PRESETS,
     CaptureSettings,

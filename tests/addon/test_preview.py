@@ -1,4 +1,4 @@
-"""addon.preview: the run's object is renewed from snapshots while a fit runs, whatever a person does meanwhile."""
+"""addon.display.preview: the run's object is renewed from snapshots while a fit runs, whatever a person does meanwhile."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import ellipsoids, following, point_cloud, preview, registration, scene, workflow
-from addon.session import Session, State
+from addon import registration
+from addon.display import preview
+from addon.runs import following, workflow
+from addon.runs.session import Session, State
+from addon.scene import ellipsoids, point_cloud, results, splat_object
 from splat_engine.formats import events
 from splat_engine.formats.point_ply import Points, write_point_ply
 from splat_engine.formats.run import RunDirectory
@@ -76,7 +79,7 @@ class Fit:
     @property
     def object(self) -> Any:
         """The run's object; None if there is none."""
-        return next(iter(workflow.results_of(bpy.context.scene, self.run.root)), None)
+        return next(iter(results.made_by(bpy.context.scene, self.run.root)), None)
 
     def shown(self) -> int:
         """Number of splats of the run's object."""
@@ -94,7 +97,7 @@ def test_splats_stand_in_the_scene_before_the_first_step(fit):
     """The first snapshot is asked for at once, and shown in an object that says which run it is of."""
     fit.go_on(seconds=0, steps=0)
     assert fit.shown() == 101 and fit.object.name == "Splats fits/first"
-    made = scene.get_provenance(fit.object)
+    made = splat_object.get_provenance(fit.object)
     assert (made.run, made.splats, made.formation) == (str(fit.run.root.resolve()), 101, "blender")
     assert (ellipsoids.modifier_of(fit.object) is None) == point_cloud.has_native_splats()
 
@@ -130,7 +133,7 @@ def test_same_object_is_renewed_and_becomes_the_result(fit):
     """Every round refills one object, and the import of the result does too: nothing piles up."""
     fit.go_on()
     fit.go_on()
-    expected = scene.encoding.attributes_of(cloud(102, degree=1, seed=2))
+    expected = splat_object.encoding.attributes_of(cloud(102, degree=1, seed=2))
     found = point_cloud.read(fit.object.data, "")
     assert found.keys() == expected.keys()
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
@@ -274,7 +277,7 @@ def test_undo_and_redo_break_nothing(fit):
     fit.go_on()
     bpy.ops.ed.redo()
     fit.go_on()
-    assert len(workflow.results_of(bpy.context.scene, fit.run.root)) == 1 and fit.shown() == 104
+    assert len(results.made_by(bpy.context.scene, fit.run.root)) == 1 and fit.shown() == 104
 
 
 def test_no_step_of_undo_is_made(fit):

@@ -1,4 +1,4 @@
-"""addon.registration and addon.properties: all of it in Blender, and nothing left behind."""
+"""addon.registration and addon.settings.properties: all of it in Blender, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import properties, registration, running
-from addon.session import Session, State
+from addon import registration
+from addon.runs import running
+from addon.runs.session import Session, State
+from addon.settings import properties
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.settings import (

@@ -1,4 +1,4 @@
-"""addon.results: earlier splats kept, originals hidden for a result and shown again exactly."""
+"""addon.scene.results: earlier splats kept, originals hidden for a result and shown again exactly."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import Any
 import bpy
 import pytest
 
-from addon import following, registration, results, rig_overlay, scene, target_size, workflow
-from addon.session import Session
+from addon import registration
+from addon.display import rig_overlay
+from addon.runs import following, workflow
+from addon.runs.session import Session
+from addon.scene import results, splat_object
+from addon.settings import target_size
 from splat_engine.formats.run import RunDirectory
 from splat_engine.formats.splat_ply import write_splat_ply
 from tests.addon.capture_scenes import camera, cube
@@ -36,7 +40,7 @@ def states() -> dict[str, tuple[bool, bool]]:
 
 
 def splats() -> list[Any]:
-    return [item for item in bpy.context.scene.objects if scene.is_splat_object(item)]
+    return [item for item in bpy.context.scene.objects if splat_object.is_splat_object(item)]
 
 
 def test_a_result_replaces_the_earlier_one_or_becomes_a_new_object(tmp_path: Path) -> None:
@@ -53,8 +57,8 @@ def test_a_result_replaces_the_earlier_one_or_becomes_a_new_object(tmp_path: Pat
     assert workflow.import_run(context.scene, run).object == second
     context.scene.splatfit.result_mode = "REPLACE"
     assert workflow.import_run(context.scene, run).object == second
-    assert workflow.results_of(context.scene, run.root) == [second]
-    assert set(workflow.results_of(context.scene, run.root, with_kept=True)) == {first, second}
+    assert results.made_by(context.scene, run.root) == [second]
+    assert set(results.made_by(context.scene, run.root, with_kept=True)) == {first, second}
 
 
 def test_originals_are_hidden_and_shown_again_exactly(tmp_path: Path) -> None:
@@ -114,6 +118,19 @@ def test_results_are_not_seen_meanwhile(tmp_path: Path) -> None:
         assert first.hide_render and second.hide_render
         raise KeyError
     assert not first.hide_render and second.hide_render
+
+
+def test_results_hidden_for_a_later_one_are_no_originals(tmp_path: Path) -> None:
+    """An earlier result of the run, hidden with the originals for the next one, does not come back with them."""
+    run = run_with_result(tmp_path)
+    original = cube("Plain")
+    first = workflow.import_run(bpy.context.scene, run).object
+    results.keep_earlier(bpy.context.scene, run.root)
+    second = workflow.import_run(bpy.context.scene, run).object
+    results.hide_originals(bpy.context.scene, second)
+    with results.as_fitted(bpy.context.scene, run.root):
+        assert first.hide_render and second.hide_render and not original.hide_render
+    assert first.hide_render and not second.hide_render and original.hide_render
 
 
 def test_hidden_originals_are_still_what_is_measured_and_shown(tmp_path: Path) -> None:

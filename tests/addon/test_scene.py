@@ -1,4 +1,4 @@
-"""addon.scene: splats into the scene and back, in real Blender."""
+"""addon.scene.splat_object: splats into the scene and back, in real Blender."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import ellipsoids, encoding, point_cloud, scene, transforms
+from addon.scene import ellipsoids, encoding, point_cloud, splat_object, transforms
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.splat_ply import read_splat_ply, write_splat_ply
 from splat_engine.formats.splats import Splats
@@ -21,7 +21,7 @@ needs_fallback = pytest.mark.skipif(point_cloud.has_native_splats(), reason="thi
 
 
 def add(splats: Splats, **options: Any) -> Any:
-    return scene.add_splats(splats, bpy.context.scene, **options).object
+    return splat_object.add_splats(splats, bpy.context.scene, **options).object
 
 
 def assert_same(found: Splats, expected: Splats) -> None:
@@ -37,7 +37,7 @@ def assert_same(found: Splats, expected: Splats) -> None:
 def test_round_trip(degree):
     """Reading the object gives the splats that were added, at every degree."""
     splats = cloud(300, degree)
-    assert_same(scene.read_splats(add(splats)), splats)
+    assert_same(splat_object.read_splats(add(splats)), splats)
 
 
 def test_object_stands_in_place():
@@ -64,7 +64,7 @@ def test_native_attributes():
 @needs_fallback
 def test_ellipsoids_where_splats_are_unknown():
     """Older Blenders get the same attribute names, a display modifier, and a note that says so."""
-    added = scene.add_splats(cloud(5, 1), bpy.context.scene)
+    added = splat_object.add_splats(cloud(5, 1), bpy.context.scene)
     names = {a.name for a in added.object.data.attributes}
     assert names == {*encoding.REQUIRED, "radiance:sh_0", "radiance:sh_1", "radiance:sh_2"}
     assert ellipsoids.modifier_of(added.object) is not None
@@ -101,12 +101,12 @@ def test_users_state_is_untouched():
 
 def test_provenance_travels_on_the_object():
     """Custom properties say which run made it; reading back gives them as metadata."""
-    made = scene.Provenance("/runs/7", "blender", "0.1.0", 50, 31.25)
+    made = splat_object.Provenance("/runs/7", "blender", "0.1.0", 50, 31.25)
     object = add(cloud(), provenance=made)
     assert object["splatfit_run"] == "/runs/7" and object["splatfit_psnr_db"] == 31.25
-    assert scene.get_provenance(object) == made
-    assert scene.read_splats(object).metadata["formation"] == "blender"
-    assert scene.get_provenance(add(cloud())) == scene.Provenance()
+    assert splat_object.get_provenance(object) == made
+    assert splat_object.read_splats(object).metadata["formation"] == "blender"
+    assert splat_object.get_provenance(add(cloud())) == splat_object.Provenance()
 
 
 def with_objects(splats: Splats) -> Splats:
@@ -119,21 +119,21 @@ def test_objects_travel_on_the_object(tmp_path):
     splats = with_objects(cloud(7))
     object = add(splats)
     assert object.data.attributes["object_index"].data_type == "INT"
-    write_splat_ply(tmp_path / "x.ply", scene.read_splats(object, world=True))
-    found = scene.read_splats(add(read_splat_ply(tmp_path / "x.ply")[0]))
+    write_splat_ply(tmp_path / "x.ply", splat_object.read_splats(object, world=True))
+    found = splat_object.read_splats(add(read_splat_ply(tmp_path / "x.ply")[0]))
     np.testing.assert_array_equal(found.object_indices, splats.object_indices)
     assert found.object_names == splats.object_names
-    scene.replace_splats(object, cloud(7))
-    assert "object_index" not in object.data.attributes and scene.object_names_of(object) is None
+    splat_object.replace_splats(object, cloud(7))
+    assert "object_index" not in object.data.attributes and splat_object.object_names_of(object) is None
 
 
 def test_objects_without_a_name_are_unknown():
     """What an edit or a join made of the attribute never breaks the reading of the splats."""
     object = add(with_objects(cloud(4)))
     object.data.attributes["object_index"].data.foreach_set("value", [-1, 2, 3, 99])
-    assert scene.read_splats(object).object_indices.tolist() == [0, 2, 0, 0]
+    assert splat_object.read_splats(object).object_indices.tolist() == [0, 2, 0, 0]
     object["splatfit_object_names"] = "none"
-    assert scene.read_splats(object).object_indices is None
+    assert splat_object.read_splats(object).object_indices is None
 
 
 def test_an_attribute_of_the_same_name_may_be_the_users():
@@ -141,7 +141,7 @@ def test_an_attribute_of_the_same_name_may_be_the_users():
     object = add(cloud(4))
     object.data.attributes.new("object_index", "FLOAT", "POINT")
     object["splatfit_object_names"] = ["Cube"]
-    assert scene.read_splats(object).object_indices is None
+    assert splat_object.read_splats(object).object_indices is None
 
 
 def test_non_finite_splats_are_dropped_and_told():
@@ -149,17 +149,17 @@ def test_non_finite_splats_are_dropped_and_told():
     splats = cloud(20)
     splats.means[3] = np.inf
     splats.log_scales[5] = 1e30
-    added = scene.add_splats(splats, bpy.context.scene)
+    added = splat_object.add_splats(splats, bpy.context.scene)
     assert added.dropped == 2 and any("2 of 20" in note for note in added.notes)
-    assert len(scene.read_splats(added.object)) == 18
+    assert len(splat_object.read_splats(added.object)) == 18
 
 
 def test_far_outliers_are_told():
     """A splat a thousand extents away stays, and the note says what it costs the others."""
     splats = cloud(1000)
-    assert not any("far from" in note for note in scene.add_splats(splats, bpy.context.scene).notes)
+    assert not any("far from" in note for note in splat_object.add_splats(splats, bpy.context.scene).notes)
     splats.means[7] = [5000, 0, 0]
-    added = scene.add_splats(splats, bpy.context.scene)
+    added = splat_object.add_splats(splats, bpy.context.scene)
     assert added.count == 1000 and any("1 splat lies far" in note for note in added.notes)
 
 
@@ -175,7 +175,9 @@ def test_nothing_to_draw():
 
 def test_classic_formation_is_told():
     """Splats fitted for web viewers look different in Blender, and the note says so."""
-    added = scene.add_splats(cloud(), bpy.context.scene, provenance=scene.Provenance(formation="classic"))
+    added = splat_object.add_splats(
+        cloud(), bpy.context.scene, provenance=splat_object.Provenance(formation="classic")
+    )
     assert any("web viewers" in note for note in added.notes)
 
 
@@ -185,12 +187,12 @@ def test_world_transform_is_applied_on_request():
     object = add(splats)
     object.location, object.rotation_euler, object.scale = (1, 2, 3), (0.3, -0.8, 2.0), (2, 2, 2)
     bpy.context.view_layer.update()
-    found = scene.read_splats(object, world=True)
+    found = splat_object.read_splats(object, world=True)
     expected = transforms.transform(splats, np.array(object.matrix_world))
     np.testing.assert_allclose(found.means, expected.means, atol=1e-5)
     np.testing.assert_allclose(found.sh, expected.sh, atol=1e-5)
     assert np.abs(found.sh - splats.sh).max() > 0.1
-    assert_same(scene.read_splats(object), splats)
+    assert_same(splat_object.read_splats(object), splats)
 
 
 def delete_points(object: Any, keep: np.ndarray) -> None:
@@ -221,9 +223,9 @@ def test_edited_object_gives_the_points_that_are_left():
         object.modifiers.remove(modifier)
     keep = np.arange(30) % 3 != 0
     delete_points(object, keep)
-    found = scene.read_splats(object, depsgraph=bpy.context.evaluated_depsgraph_get())
+    found = splat_object.read_splats(object, depsgraph=bpy.context.evaluated_depsgraph_get())
     assert_same(found, splats.select(keep))
-    assert_same(scene.read_splats(object), splats)
+    assert_same(splat_object.read_splats(object), splats)
 
 
 @needs_fallback
@@ -232,10 +234,10 @@ def test_evaluated_ellipsoids_read_as_splats():
     splats = cloud(30)
     object = add(splats)
     depsgraph = bpy.context.evaluated_depsgraph_get()
-    assert_same(scene.read_splats(object, depsgraph=depsgraph), splats)
+    assert_same(splat_object.read_splats(object, depsgraph=depsgraph), splats)
     delete_points(object, np.ones(30, bool))
     with pytest.raises(UserError, match="display modifier"):
-        scene.read_splats(object, depsgraph=bpy.context.evaluated_depsgraph_get())
+        splat_object.read_splats(object, depsgraph=bpy.context.evaluated_depsgraph_get())
 
 
 def test_mesh_made_of_splats():
@@ -254,20 +256,20 @@ def test_mesh_made_of_splats():
     object.data.vertices.foreach_set("select", np.arange(30) < 10)
     bpy.ops.object.mode_set(mode="EDIT")
     bpy.ops.mesh.delete(type="VERT")
-    assert_same(scene.read_splats(object), splats.select(np.arange(30) >= 10))
+    assert_same(splat_object.read_splats(object), splats.select(np.arange(30) >= 10))
 
 
 def test_other_objects_are_refused():
     """A cube and an empty hold no splats; the error names the object and what it lacks."""
     bpy.ops.mesh.primitive_cube_add()
     with pytest.raises(UserError, match="'Cube' is not a splat object: it lacks the attribute scale"):
-        scene.read_splats(bpy.context.object)
+        splat_object.read_splats(bpy.context.object)
     bpy.ops.object.empty_add()
     with pytest.raises(UserError, match="'Empty' is not a splat object"):
-        scene.read_splats(bpy.context.object)
-    assert not scene.is_splat_object(bpy.context.object) and not scene.is_splat_object(None)
+        splat_object.read_splats(bpy.context.object)
+    assert not splat_object.is_splat_object(bpy.context.object) and not splat_object.is_splat_object(None)
     with pytest.raises(UserError, match="not a point cloud"):
-        scene.replace_splats(bpy.data.objects["Cube"], cloud())
+        splat_object.replace_splats(bpy.data.objects["Cube"], cloud())
 
 
 def test_wrong_attribute_type_is_refused():
@@ -276,7 +278,7 @@ def test_wrong_attribute_type_is_refused():
     object.data.attributes.remove(object.data.attributes["scale"])
     object.data.attributes.new("scale", "FLOAT", "POINT")
     with pytest.raises(UserError, match="scale is FLOAT on POINT"):
-        scene.read_splats(object)
+        splat_object.read_splats(object)
 
 
 @pytest.mark.parametrize("count, degree", [(10, 0), (80, 3), (50, 1)])
@@ -288,9 +290,9 @@ def test_replace(count, degree):
     name = object.data.name
     broken = cloud(count + 1, degree, seed=9)
     broken.means[-1] = np.nan
-    replaced = scene.replace_splats(object, broken)
+    replaced = splat_object.replace_splats(object, broken)
     assert (replaced.object, replaced.count, replaced.dropped) == (object, count, 1)
-    assert_same(scene.read_splats(object), broken.select(np.arange(count)))
+    assert_same(splat_object.read_splats(object), broken.select(np.arange(count)))
     assert object.location.x == 5 and object.data.name == name
     assert [m.name for m in object.data.materials] == ["Mine"]
     assert len(bpy.data.pointclouds) == 1 and len(bpy.data.objects) == 1
@@ -308,7 +310,7 @@ def test_a_million_splats_are_quick():
         sh=np.broadcast_to(random.random((1, 16, 3), np.float32), (count, 16, 3)),
     )
     since_s = time.process_time()
-    added = scene.add_splats(splats, bpy.context.scene)
+    added = splat_object.add_splats(splats, bpy.context.scene)
     assert time.process_time() - since_s < 3
     assert added.count == count
 
@@ -316,26 +318,26 @@ def test_a_million_splats_are_quick():
 def test_survives_the_file(tmp_path):
     """Saved and loaded, the object still holds the same splats and its provenance."""
     splats = cloud(25)
-    name = add(splats, provenance=scene.Provenance(run="r")).name
+    name = add(splats, provenance=splat_object.Provenance(run="r")).name
     bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "a.blend"))
     bpy.ops.wm.read_factory_settings(use_empty=True)
     bpy.ops.wm.open_mainfile(filepath=str(tmp_path / "a.blend"))
     object = bpy.data.objects[name]
-    assert_same(scene.read_splats(object), splats)
-    assert scene.get_provenance(object).run == "r"
+    assert_same(splat_object.read_splats(object), splats)
+    assert splat_object.get_provenance(object).run == "r"
 
 
 def test_object_in_edit_mode_is_refilled_or_refused():
     """Where Blender would silently keep the old splats of an object that is edited, replacing them is refused in words."""
-    object = scene.add_splats(cloud(30), bpy.context.scene).object
+    object = splat_object.add_splats(cloud(30), bpy.context.scene).object
     bpy.context.view_layer.objects.active = object
     bpy.ops.object.mode_set(mode="EDIT")
     try:
         if point_cloud.can_resize():
-            scene.replace_splats(object, cloud(40))
+            splat_object.replace_splats(object, cloud(40))
         else:
             with pytest.raises(UserError, match="is being edited"):
-                scene.replace_splats(object, cloud(40))
+                splat_object.replace_splats(object, cloud(40))
     finally:
         bpy.ops.object.mode_set(mode="OBJECT")
     assert len(object.data.points) == (40 if point_cloud.can_resize() else 30)

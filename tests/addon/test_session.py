@@ -1,4 +1,4 @@
-"""addon.session: the states of a fit, with a scripted engine and with a real process."""
+"""addon.runs.session: the states of a fit, with a scripted engine and with a real process."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from addon.engine_process import EngineProcess
-from addon.session import Session, State
+from addon.engine.engine_process import EngineProcess
+from addon.runs.session import Session, State
 from splat_engine.formats import events
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.run import RunDirectory

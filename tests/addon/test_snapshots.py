@@ -1,12 +1,13 @@
-"""addon.snapshots: a snapshot as attributes, read aside."""
+"""addon.display.snapshots: a snapshot as attributes, read aside."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from addon import encoding, snapshots
-from addon.snapshots import Reading, most_visible, read_snapshot
+from addon.display import snapshots
+from addon.display.snapshots import Reading, most_visible, read_snapshot
+from addon.scene import encoding
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.splat_ply import write_splat_ply
 from tests.addon.clouds import cloud

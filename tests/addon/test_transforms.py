@@ -1,4 +1,4 @@
-"""addon.transforms: splats under affine maps, and SH under rotation."""
+"""addon.scene.transforms: splats under affine maps, and SH under rotation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from addon import transforms
+from addon.scene import transforms
 from splat_engine.formats.conventions import sh_count
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.splats import Splats

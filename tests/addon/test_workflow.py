@@ -1,4 +1,4 @@
-"""addon.workflow: what a fit does to the scene before and after the engine."""
+"""addon.runs.workflow: what a fit does to the scene before and after the engine."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import bpy
 import numpy as np
 import pytest
 
-from addon import scene, workflow
-from addon.session import State
+from addon.runs import workflow
+from addon.runs.session import State
+from addon.scene import originals, results, splat_object
 from splat_engine.formats.capture import read_capture
 from splat_engine.formats.errors import UserError
 from splat_engine.formats.exr import read_passes
@@ -50,7 +51,7 @@ def test_result_says_where_it_is_from(run):
     """Name and custom properties of the object name the run, its look, version and quality."""
     added = workflow.import_run(bpy.context.scene, run, 30.5)
     assert added.object.name == "Splats fits/first"
-    assert scene.get_provenance(added.object) == scene.Provenance(
+    assert splat_object.get_provenance(added.object) == splat_object.Provenance(
         run=str(run.root.resolve()), formation="blender", version="0.1.0", splats=30, psnr_db=30.5
     )
 
@@ -62,8 +63,10 @@ def test_second_result_of_a_run_replaces_the_first(run):
     write_splat_ply(run.splats, cloud(12, degree=1))
     second = workflow.import_run(bpy.context.scene, run)
     assert second.object == first and second.count == 12 and first.location.x == 4
-    assert scene.get_provenance(first).psnr_db is None and scene.get_provenance(first).splats == 12
-    assert len(scene.read_splats(first)) == 12 and len(bpy.data.objects) == 1
+    assert (
+        splat_object.get_provenance(first).psnr_db is None and splat_object.get_provenance(first).splats == 12
+    )
+    assert len(splat_object.read_splats(first)) == 12 and len(bpy.data.objects) == 1
 
 
 def test_run_without_a_result_is_told(tmp_path):
@@ -113,6 +116,21 @@ def test_cancelled_capture_puts_everything_back(run, tmp_path):
     assert not object.hide_render and bpy.context.scene.camera is None
 
 
+def test_originals_hidden_for_a_result_are_captured(run, tmp_path):
+    """While it captures, what was hidden for an earlier result renders; afterwards it is hidden as before."""
+    bpy.ops.mesh.primitive_cube_add(size=0.5)
+    original = bpy.context.object
+    original.hide_render = True
+    original[results.HIDDEN_KEY] = 0
+    session = workflow.capture_session(request(tmp_path, run))
+    session.start()
+    session.poll()
+    assert not original.hide_render
+    while session.poll():
+        pass
+    assert session.state is State.FINISHED and original.hide_render
+
+
 def test_warnings_of_the_capture_arrive(run, tmp_path):
     """An unlit scene gives black views: the capture's warning reaches the session's report."""
     bpy.ops.mesh.primitive_cube_add(size=0.5)
@@ -130,7 +148,7 @@ def test_error_of_the_capture_arrives(run, tmp_path):
 
 
 def test_originals_are_hidden_and_lights_stay(run):
-    """hide_originals hides what the splats replace, in viewport and render, and nothing else."""
+    """What the splats replace is hidden, in viewport and render, and nothing else."""
     bpy.ops.mesh.primitive_cube_add()
     bpy.ops.object.light_add(type="SUN")
     bpy.ops.object.camera_add()
@@ -139,7 +157,7 @@ def test_originals_are_hidden_and_lights_stay(run):
     excluded.objects.link(bpy.data.objects.new("Elsewhere", bpy.data.meshes.new("Elsewhere")))
     bpy.context.view_layer.layer_collection.children["Excluded"].exclude = True
     kept = workflow.import_run(bpy.context.scene, run).object
-    notes = workflow.hide_originals(bpy.context.scene, bpy.context.view_layer, kept)
+    notes = originals.hide(bpy.context.scene, bpy.context.view_layer, kept)
     hidden = {item.name for item in bpy.data.objects if item.hide_render}
     assert hidden == {"Cube", "Elsewhere"} and notes == ()
     assert bpy.data.objects["Cube"].hide_get() and not kept.hide_get()
@@ -154,7 +172,7 @@ def test_linked_objects_cannot_be_hidden_and_are_told(run, tmp_path):
         wanted.objects = ["Cube"]
     bpy.context.scene.collection.objects.link(bpy.data.objects["Cube"])
     kept = workflow.import_run(bpy.context.scene, run).object
-    (note,) = workflow.hide_originals(bpy.context.scene, bpy.context.view_layer, kept)
+    (note,) = originals.hide(bpy.context.scene, bpy.context.view_layer, kept)
     assert "Cube" in note
 
 

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from addon import engine_process, engine_view
-from addon.engine_process import EngineProcess
-from addon.session import Session, State
+from addon.display import engine_view
+from addon.engine import engine_process
+from addon.engine.engine_process import EngineProcess
+from addon.runs.session import Session, State
 from splat_engine.formats import events
 from splat_engine.formats.capture import read_capture
 from splat_engine.formats.exr import read_passes

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from addon.command_line import make_parser
+from addon.commands.command_line import make_parser
 from splat_engine.formats.splat_ply import read_splat_ply
 from tests.e2e.test_headless import ROOT, SCENE, environment
 
@@ -22,7 +22,7 @@ BLENDER = '''#!{python}
 import sys
 background, blend, command, name, *words = sys.argv[1:]
 assert (background, command, name) == ("--background", "--command", "splatfit"), sys.argv
-from addon.headless import main
+from addon.commands.headless import main
 code = main([words[0], blend, *words[1:]])
 sys.stdout.flush()
 import os

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -252,3 +253,60 @@ def test_incomplete_python_is_an_error_in_words(capture: Path, tmp_path: Path, m
         [*words[:4], "--help"], capture_output=True, text=True, env=environment, timeout=TIMEOUT_S
     )
     assert done.returncode == 0 and "usage" in done.stdout
+
+
+def test_all_that_was_said_is_out_when_the_process_ends(capture: Path, tmp_path: Path) -> None:
+    """It ends without taking itself apart: stdout, stderr, the log and the lock are as a slow end leaves them."""
+
+    def told(*words: str | Path, code: int) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "splat_engine", *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=TIMEOUT_S)
+        assert done.returncode == code, done.stderr
+        return done
+
+    run = tmp_path / "run"
+    options = ("--out", run, "--steps", "2", "--start-splats", "50", "--threads", "1")
+    lines = told("train", capture, *options, code=0).stdout.splitlines()
+    assert json.loads(lines[-1])["event"] == "finished"
+    assert (run / "events.jsonl").read_text().splitlines() == lines
+    assert (run / "engine.log").is_file()
+    assert json.loads(told("info", run, "--json", code=0).stdout)
+    assert "--resume" in told("train", "--help", code=0).stdout
+    assert told("train", tmp_path / "none", *options, code=1).stderr.startswith("error: ")
+    assert "usage" in told("train", code=2).stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_last_word_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """A full device behind stdout is no success, though the process ends at once."""
+    code = "import sys\nfrom splat_engine import cli\ncli.main = lambda: print('word') or 0\ncli.run()"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, cwd=ROOT)
+    assert done.returncode != 0 and b"No space left" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="work is split on Linux alone")
+def test_a_fit_with_work_done_beside_it_is_the_same_fit(tmp_path: Path) -> None:
+    """On two cores, where first splats and pictures are made in a child: warnings and splats as in one process, on one."""
+    write_tiny_capture(tmp_path / "capture", pictures=True)
+    options = ["--steps", "6", "--max-splats", "60", "--start", str(tmp_path / "capture" / "init.ply")]
+    options += ["--target", "display", "--strategy", "none"]
+    done = []
+    for threads in ("1", "2"):
+        engine = Engine(
+            tmp_path / "capture", tmp_path / threads, *options, "--threads", threads, commands=False
+        )
+        assert engine.end() == 0, engine.errors
+        warnings = [event["message"] for event in engine.events if event["event"] == "warning"]
+        done.append((warnings, read_splat_ply(tmp_path / threads / "splats.ply")[0]))
+    (warnings, one), (more_warnings, two) = done
+    assert any("60" in message for message in warnings) and more_warnings == warnings
+    np.testing.assert_allclose(two.means, one.means, atol=1e-5)
+
+
+def test_a_start_that_is_not_there_is_told_by_name_from_beside_too(capture: Path, tmp_path: Path) -> None:
+    """The child's failure is not the user's message: the fit finds the same, and says so."""
+    for threads in ("1", "2"):
+        engine = Engine(capture, tmp_path / threads, "--start", "nowhere.ply", "--threads", threads)
+        assert engine.end() == 1
+        assert "nowhere.ply" in engine.errors and "Traceback" not in engine.errors

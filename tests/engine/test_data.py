@@ -11,7 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
-from splat_engine.fit.data import CaptureImages, read_picture
+from splat_engine.fit.data import CaptureImages
+from splat_engine.fit.decoding import read_picture
 from splat_engine.fit.exr import check_layers, read_layers, write_layers
 from splat_engine.fit.formation import ImageFormation, decode_srgb, encode_srgb
 from splat_engine.formats.capture import Capture, CaptureInfo, View, read_capture

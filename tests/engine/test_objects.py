@@ -205,7 +205,7 @@ def test_a_pass_that_cannot_be_read_costs_no_fit(tmp_path: Path, monkeypatch: py
     def broken(*arguments: object) -> None:
         raise UserError("3.exr is damaged.", "")
 
-    monkeypatch.setattr("splat_engine.fit.loop.object_indices", broken)
+    monkeypatch.setattr("splat_engine.fit.results.object_indices", broken)
     write_capture(write_spheres(tmp_path / "capture"))
     arguments = ["train", str(tmp_path / "capture"), "--out", str(tmp_path / "run"), "--progress", "none"]
     assert cli.main([*arguments, "--steps", "1", "--start-splats", "50", "--threads", "1"]) == 0

@@ -17,31 +17,48 @@ from tools.test_gui import chroot, command, xwd
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def dump(pixels: np.ndarray, *, padding: int = 8, colors: int = 3, version: int = 7) -> bytes:
+def dump(
+    pixels: np.ndarray,
+    *,
+    bits: int = 32,
+    padding: int = 8,
+    colors: int = 3,
+    version: int = 7,
+    byte_order: int = 0,
+    red: int = 0xFF0000,
+) -> bytes:
     """An X window dump of uint8 [H, W, 3], with a name, a colour map and padded lines, as X11/XWDFile.h describes it."""
     height, width, _ = pixels.shape
     name = b"xwdump\0"
-    line = 4 * width + padding
-    header = [100 + len(name), version, 2, 24, width, height, 0, 0, 32, 0, 32, 32, line, 4]
-    header += [0xFF0000, 0xFF00, 0xFF, 8, 256, colors, width, height, 0, 0, 0]
+    line = bits // 8 * width + padding
+    header = [100 + len(name), version, 2, 24, width, height, 0, byte_order, 32, 0, 32, bits, line, 4]
+    header += [red, 0xFF00, 0xFF, 8, 256, colors, width, height, 0, 0, 0]
     rows = np.zeros((height, line), np.uint8)
-    rows[:, : 4 * width].reshape(height, width, 4)[..., 2::-1] = pixels
+    rows[:, : bits // 8 * width].reshape(height, width, bits // 8)[..., 2::-1] = pixels
     return struct.pack(">25I", *header) + name + bytes(12 * colors) + rows.tobytes()
 
 
-def test_a_dump_becomes_a_png(tmp_path):
-    """Every pixel and channel in its place."""
+@pytest.mark.parametrize(("bits", "padding"), [(32, 0), (32, 8), (24, 0), (24, 7)])
+def test_a_dump_becomes_a_png(tmp_path, bits, padding):
+    """Every pixel and channel in its place; of one window, and of several, whose pixels are packed into longer lines."""
     pixels = np.random.default_rng(1).integers(0, 256, (5, 7, 3), dtype=np.uint8)
-    np.testing.assert_array_equal(xwd.read_xwd(dump(pixels)), pixels)
-    (tmp_path / "a.xwd").write_bytes(dump(pixels))
+    content = dump(pixels, bits=bits, padding=padding)
+    np.testing.assert_array_equal(xwd.read_xwd(content), pixels)
+    (tmp_path / "a.xwd").write_bytes(content)
     path = xwd.write_png(tmp_path / "a.xwd", tmp_path / "a.png")
     np.testing.assert_array_equal(np.asarray(Image.open(path)), pixels)
 
 
-def test_another_kind_of_dump_is_refused():
+@pytest.mark.parametrize("wrong", [{"version": 6}, {"bits": 16}, {"byte_order": 1}, {"red": 0xFF}])
+def test_another_kind_of_dump_is_refused(wrong):
     """Instead of a picture of noise."""
+    content = dump(
+        np.zeros((2, 2, 3), np.uint8), **{"bits": 32} | {k: v for k, v in wrong.items() if k != "bits"}
+    )
+    if "bits" in wrong:
+        content = content[:44] + struct.pack(">I", wrong["bits"]) + content[48:]
     with pytest.raises(ValueError, match="version 7"):
-        xwd.read_xwd(dump(np.zeros((2, 2, 3), np.uint8), version=6))
+        xwd.read_xwd(content)
 
 
 def test_a_chroot_that_is_there_is_used(tmp_path):

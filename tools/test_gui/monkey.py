@@ -52,10 +52,10 @@ def hide_others() -> None:
 
 
 def show_splats(window: Any, are_shown: bool) -> None:
-    """Lets the viewport draw the splats, or not: between pictures a processor would draw them too slowly."""
+    """Lets the viewport draw the splats, or not: between pictures a processor would draw their ellipsoids too slowly."""
     window.area.spaces.active.shading.type = "MATERIAL" if are_shown else "WIREFRAME"
-    if splats() is not None:
-        splats().display_type = "TEXTURED" if are_shown else "BOUNDS"
+    for modifier in splats().modifiers if splats() is not None else ():
+        modifier.show_viewport = are_shown
 
 
 def picture(window: Any, name: str) -> Iterator[None]:

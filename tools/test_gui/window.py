@@ -106,9 +106,10 @@ class Window:
         subprocess.run(["xwd", "-root", "-silent", "-out", str(path)], check=True)
 
     def move(self, x: int, y: int) -> Steps:
-        """Moves the mouse."""
+        """Moves the mouse. Blender itself draws what that changes; the viewport, which takes longest, is left alone."""
         self.window.event_simulate(type="MOUSEMOVE", value="NOTHING", x=x, y=y)
-        yield from self.settle(2)
+        yield
+        yield
 
     def under_mouse(self) -> str:
         """Returns the operator's call or the property's path of the button under the mouse; "" for none."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from splat_engine.fit.start.surfaces import Doubles, SurfaceSamples
 
@@ -66,6 +65,8 @@ def _beginnings(detail: Doubles, count: int, rng: np.random.Generator) -> NDArra
 
 def _nearest(samples: SurfaceSamples, centres: Doubles, normals: Doubles, workers: int) -> NDArray[np.intp]:
     """[M] the cell that each sample belongs to, numbered without gaps."""
+    from scipy.spatial import cKDTree  # a third of a second: not at the top
+
     tree = cKDTree(centres)
     near = min(NEAREST, len(centres))
     spacing = tree.query(centres, k=range(1, min(4, len(centres)) + 1))[0].max(axis=1)

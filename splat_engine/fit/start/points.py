@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from splat_engine.fit.start.scene import scene_bounds
 from splat_engine.formats.cameras import Camera
@@ -105,6 +104,8 @@ def sized_splats(
 
 def _camera_distance(positions: Float, cameras: list[Camera]) -> Doubles:
     """[N] distance to the nearest perspective camera; infinite without one."""
+    from scipy.spatial import cKDTree  # a third of a second: not at the top
+
     centres = [camera.position for camera in cameras if camera.model == "perspective"]
     if not centres or not len(positions):
         return np.full(len(positions), np.inf)
@@ -114,6 +115,8 @@ def _camera_distance(positions: Float, cameras: list[Camera]) -> Doubles:
 
 def neighbour_distance(positions: Float) -> Doubles:
     """Returns [N] the root mean square distance to the nearest points; infinite for a single point."""
+    from scipy.spatial import cKDTree  # a third of a second: not at the top
+
     count = len(positions)
     if count < 2:
         return np.full(count, np.inf)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from splat_engine.fit.data import DEPTH_NONE, read_picture, truth_of
+from splat_engine.fit.decoding import DEPTH_NONE, read_picture, truth_of
 from splat_engine.fit.exr import read_layers
 from splat_engine.formats.cameras import Camera
 from splat_engine.formats.capture import Capture

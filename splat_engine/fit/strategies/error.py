@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import torch
-from scipy.spatial import cKDTree
 from torch import Tensor
 
 from splat_engine.fit.formation import ImageFormation
@@ -116,6 +115,8 @@ def _places(view: ViewTensors, depth: Tensor, formation: ImageFormation) -> Tens
 def _neighbours(means: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
     """Root mean square distance [A] of new places [A, 3] to the nearest places of both kinds, and the nearest of ``others``
     [N, 3]: index 0 where there are none."""
+    from scipy.spatial import cKDTree  # a third of a second: not at the top
+
     points, there = means.cpu().numpy(), others.cpu().numpy()
     usable = np.isfinite(there).all(axis=1)
     everything = np.concatenate((points, there[usable]))

@@ -12,11 +12,11 @@ COUNT, FLOATERS = 1500, 12
 def scenario(window):
     """Goes through the panel as after a fit whose originals are hidden; counts after each step and after each undo."""
     splats_of = import_module("splat_engine.formats.splats").Splats
-    scene = import_module(f"{MODULE}.scene")
+    splat_object = import_module(f"{MODULE}.scene.splat_object")
     for name in ("Camera", "Light"):  # they would stand in the picture
         bpy.data.objects.remove(bpy.data.objects[name])
     bpy.ops.mesh.primitive_uv_sphere_add(radius=2)
-    object = scene.add_splats(ball(splats_of), bpy.context.scene, name="Fit").object
+    object = splat_object.add_splats(ball(splats_of), bpy.context.scene, name="Fit").object
     bpy.data.objects["Sphere"].hide_set(True)
     bpy.data.objects["Cube"].hide_set(True)
     bpy.ops.object.select_all(action="DESELECT")

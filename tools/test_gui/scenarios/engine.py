@@ -12,8 +12,8 @@ MODULE = "bl_ext.user_default.splatfit"
 
 def scenario(window):
     """Presses Set Up, Cancel, and Set Up again; the network is not asked for anything."""
-    engine_jobs = import_module(f"{MODULE}.engine_jobs")
-    version = import_module(f"{MODULE}.engine_setup.plan").UV_VERSION
+    engine_jobs = import_module(f"{MODULE}.engine.engine_jobs")
+    version = import_module(f"{MODULE}.engine.setup.plan").UV_VERSION
     bpy.context.preferences.system.use_online_access = True
     place = Path(bpy.utils.extension_path_user(MODULE, path="engine", create=True))
     shutil.copyfile(Path(__file__).with_name("fake_uv.py"), place / f"uv-{version}")

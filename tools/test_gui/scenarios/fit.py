@@ -26,8 +26,8 @@ def scenario(window):
     _choose_settings(window)
     window.look_from((2.6, -4.6, 2.2), (0, 0, 0))
     show_splats(window, False)
-    running = import_module(f"{MODULE}.running")
-    state = import_module(f"{MODULE}.session").State
+    running = import_module(f"{MODULE}.runs.running")
+    state = import_module(f"{MODULE}.runs.session").State
     yield from window.open_tab()
     yield from picture(window, "before")
 

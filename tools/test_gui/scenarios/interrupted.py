@@ -42,8 +42,8 @@ def scenario(window):
     """Presses Fit, goes on modelling, undoes it, opens another file and comes back; resumes, and discards."""
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     _build_scene(window)
-    running = import_module(f"{MODULE}.running")
-    state = import_module(f"{MODULE}.session").State
+    running = import_module(f"{MODULE}.runs.running")
+    state = import_module(f"{MODULE}.runs.session").State
     run = _FOLDER / "monkey.splatfit" / "run"
     yield from window.open_tab()
     yield from window.click("splatfit.fit(")

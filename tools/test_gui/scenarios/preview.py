@@ -26,8 +26,8 @@ def scenario(window):
     _choose_settings(window)
     window.look_from((2.6, -4.6, 2.2), (0, 0, 0))
     show_splats(window, False)
-    running, preview = import_module(f"{MODULE}.running"), import_module(f"{MODULE}.preview")
-    state = import_module(f"{MODULE}.session").State
+    running, preview = import_module(f"{MODULE}.runs.running"), import_module(f"{MODULE}.display.preview")
+    state = import_module(f"{MODULE}.runs.session").State
     yield from window.open_tab()
     yield from window.click("splatfit.fit(")
     job = running.current()
@@ -53,7 +53,7 @@ def scenario(window):
     yield from window.wait_until(
         lambda: any(image.get("splatfit_preview") for image in bpy.data.images), "the engine's picture"
     )
-    yield from window.picture("engine-view")
+    yield from picture(window, "engine-view")
     pictures = job.session.report.previews
     bpy.context.scene.splatfit.follow_view = True
     yield from window.wait_until(

@@ -60,8 +60,8 @@ def open_lowest(window, panel):
 
 def pretend(state, **report):
     """Makes a session in a given state the current one, as if it were followed."""
-    session = import_module(f"{MODULE}.session")
-    running = import_module(f"{MODULE}.running")
+    session = import_module(f"{MODULE}.runs.session")
+    running = import_module(f"{MODULE}.runs.running")
     run = import_module("splat_engine.formats.run").RunDirectory(Path("/tmp/monkey.splatfit/run"))
     running.forget()
     made = session.Session(run, None)
@@ -116,7 +116,7 @@ def scenario(window):
     build_scene()
     yield from make_room(window)
     yield from window.open_tab()
-    overlay = import_module(f"{MODULE}.rig_overlay")
+    overlay = import_module(f"{MODULE}.display.rig_overlay")
     chosen = bpy.context.scene.splatfit
     yield from window.settle(20)
     yield from window.picture("at-rest")
@@ -142,7 +142,7 @@ def scenario(window):
     yield from window.picture("custom")
 
     chosen.quality, chosen.target_kind = "standard", "SCENE"
-    import_module(f"{MODULE}.test_view")._tested.clear()  # its picture takes room
+    import_module(f"{MODULE}.display.test_view")._tested.clear()  # its picture takes room
     mesh = bpy.data.objects["Suzanne"].data
     many = [bpy.data.objects.new(f"Copy {number}", mesh) for number in range(1000)]
     for item in many:
@@ -166,7 +166,7 @@ def scenario(window):
     pretend("FINISHED", test_psnr_db=32.1, splats=143200, seconds=times)
     yield from window.settle(20)
     yield from window.picture("finished")
-    import_module(f"{MODULE}.running").forget()
+    import_module(f"{MODULE}.runs.running").forget()
     yield from window.settle(20)
     settings = import_module(f"{MODULE}.panels.settings")
     yield from open_lowest(window, settings.SPLATFIT_PT_advanced)
