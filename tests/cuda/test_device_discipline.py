@@ -26,6 +26,8 @@ from tests.engine.tiny_capture import write_tiny_capture
 
 READ_BACK = "splat_engine/ops/_cuda/tiles.py"
 """Where the number of pairs of a splat and a tile is read."""
+SLOTS = "splat_engine/ops/_cuda/by_ray.py"
+"""Where a backward in each pixel's own order reads how many shares of splats there are."""
 DENSIFY = "splat_engine/fit/strategies/"
 TIDY = "splat_engine/fit/tidy.py"
 LOOK = "splat_engine/fit/trainer.py"
@@ -47,8 +49,9 @@ def files_of(waits: list[str]) -> Counter[str]:
 def test_a_step_waits_for_the_card_once(
     emulated: EmulatedLauncher, formation: str, weights: dict[str, object]
 ) -> None:
-    """For the number of pairs. Every tenth step also for loss and PSNR, and densification for what it chooses; at
-    the end each view is looked at, and what none sees is chosen."""
+    """For the number of pairs; in each pixel's own order, with which the "blender" formation ends, once more. Every tenth
+    step also for loss and PSNR, and densification for what it chooses; at the end each view is looked at, and what none sees
+    is chosen."""
     steps = PSNR_INTERVAL + 3
     run = tiny_fit.settings(formation, steps, sh_interval=2, **weights)  # type: ignore[arg-type]
     plain = tiny_fit.trainer(run, torch.device("cpu"), "cuda")
@@ -59,7 +62,10 @@ def test_a_step_waits_for_the_card_once(
             is_over = (
                 step == steps
             )  # then what no view sees goes, and it looks whether every group has learned
-            assert found.pop(READ_BACK) == 1 + len(made.images) * is_over
+            looks = 1 + len(made.images) * is_over
+            assert found.pop(READ_BACK) == looks
+            in_own_order = made.schedule.share(step) > run.schedule.own_order_from
+            assert found.pop(SLOTS, 0) == looks * (formation == "blender" and in_own_order)
             assert (found.pop(TIDY, 0) > 0) == is_over
             told = step % PSNR_INTERVAL == 1
             assert found.pop(LOOK, 0) == 2 * told if not is_over else found.pop(LOOK) > 2

@@ -15,6 +15,7 @@ from splat_engine.ops import adam_step, relocate, ssim
 from splat_engine.ops._cuda.launch import emulated_by
 from splat_engine.ops.project import CAMERA_MODELS
 from tests.cuda import tiny_fit
+from tests.cuda.by_ray_scenario import many_at_once, with_slopes
 from tests.cuda.emulation.launcher import EmulatedLauncher
 from tests.engine.chain_scenes import FORMATIONS, chain, draw
 from tests.engine.gradient_check import FLOOR, central_differences, relative_l2
@@ -100,6 +101,35 @@ def test_random_splats(
     for name in INPUTS:
         assert relative_l2(found.gradients[name], expected.gradients[name]) < 1e-8, name
     assert count < 2 or expected.alpha.mean() > 0.2
+
+
+@pytest.mark.parametrize("channels", [1, 3, 7])
+@pytest.mark.parametrize(("count", "width", "height"), [(0, 5, 3), (1, 1, 1), (300, 70, 51)])
+def test_each_pixels_own_order(
+    card: torch.device, record_property: Tell, count: int, width: int, height: int, channels: int
+) -> None:
+    """The same, with depths that grow across the screen."""
+    inputs = with_slopes(scene(count, width, height, channels, seed=5), 0.03)
+    expected = render(inputs, width, height)
+    found = on_host(render(cast(inputs, torch.float64, card), width, height, "cuda"))
+    worst = max(float((found[0] - expected[0]).abs().max()), float((found[1] - expected[1]).abs().max()))
+    record_property("image", worst)
+    assert worst < 1e-9
+    for name in INPUTS:
+        assert relative_l2(found.gradients[name], expected.gradients[name]) < 1e-8, name
+    assert count < 2 or expected.alpha.mean() > 0.2
+
+
+def test_more_splats_at_once_than_a_pixel_has_room_for(card: torch.device) -> None:
+    """Lists that are gone through several times: as on the processor, in double; and in float no NaN."""
+    inputs = many_at_once(torch.float64)
+    expected = render(inputs, 23, 19)
+    found = on_host(render(cast(inputs, torch.float64, card), 23, 19, "cuda"))
+    assert (found.image - expected.image).abs().max() < 1e-9
+    for name in INPUTS:
+        assert relative_l2(found.gradients[name], expected.gradients[name]) < 1e-8, name
+    single = render(cast(inputs, torch.float32, card), 23, 19, "cuda")
+    assert (single.image.cpu() - expected.image).abs().mean() < 1e-4
 
 
 def on_host(rendered: Rendered) -> Rendered:

@@ -52,6 +52,13 @@ def test_it_runs_without_a_card(tmp_path: Path) -> None:
     assert tiny["pairs"] > 200
     counted = {name for name, rates in tiny["kernels"].items() if "share_of_copy" in rates}
     assert counted == set(tiny["kernels"]) and {"rasterize_fwd", "rasterize_bwd", "update_splats"} <= counted
+    own = tiny["own_order"]
+    assert min(own["forward_ms"], own["backward_ms"], own["by_centers_forward_ms"]) > 0
+    assert 0 <= own["tiles_scanned_again"] <= 1
+    assert {"touched_patches", "rasterize_by_ray_fwd", "ray_shares", "rasterize_by_ray_bwd"} <= set(
+        own["kernels"]
+    )
+    assert all("share_of_copy" in rates for rates in own["kernels"].values())
 
 
 def test_a_failure_does_not_stop_the_others(

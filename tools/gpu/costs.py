@@ -105,6 +105,25 @@ COSTS: dict[str, Callable[[Sizes], Cost]] = {
 """Kernel, by its name without channels and scalar type, to what it costs; in the order of a step."""
 
 OTHERS: dict[str, Callable[[Sizes], Cost]] = {
+    # rasterize_by_ray.cu: 37 bytes a pair; 85 operations, and 40 a patch.
+    "touched_patches": lambda s: Cost(37 * s.pairs, (85 + 40 * PATCHES) * s.pairs),
+    # rasterize_by_ray.cu: 45 bytes a visited pair and 6 a pair for the backward, 4 C + 4 a pixel; 46 + 2 C operations an evaluated
+    # pixel.
+    "rasterize_by_ray_fwd": lambda s: Cost(
+        45 * s.visited + 6 * s.pairs + (4 * CHANNELS + 4) * s.pixels, (46 + 2 * CHANNELS) * s.evaluated
+    ),
+    # rasterize_by_ray_bwd.cu: 53 bytes a visited pair, 4 (2 C + 2) a pixel, 8 an evaluated pixel; 79 + 6 C operations an evaluated
+    # pixel.
+    "ray_shares": lambda s: Cost(
+        53 * s.visited + 4 * (2 * CHANNELS + 2) * s.pixels + 8 * s.evaluated,
+        (79 + 6 * CHANNELS) * s.evaluated,
+    ),
+    # rasterize_by_ray_bwd.cu: 45 bytes a pair, 8 an evaluated pixel, 4 C a pixel, 8 (6 + C) a visited pair; 20 + 2 C operations
+    # an evaluated pixel, and 32 lanes x 32 a visited pair.
+    "rasterize_by_ray_bwd": lambda s: Cost(
+        45 * s.pairs + 8 * (6 + CHANNELS) * s.visited + 4 * CHANNELS * s.pixels + 8 * s.evaluated,
+        (20 + 2 * CHANNELS) * s.evaluated + 1024 * s.visited,
+    ),
     # project.cu: 44 bytes in, 36 out; 330 operations.
     "project_fwd": lambda s: Cost(80 * s.splats, 330 * s.splats),
     # project.cu: 76 bytes in, 44 out; 650 operations.
@@ -114,7 +133,8 @@ OTHERS: dict[str, Callable[[Sizes], Cost]] = {
     # sh.cu: 24 bytes and the coefficients in, 12 and the coefficients out; 460 operations.
     "sh_colors_bwd": lambda s: Cost((36 + 24 * s.coefficients) * s.splats, 460 * s.splats),
 }
-"""Kernels that a training step does without: ``project_colors_fwd`` and ``update_splats`` do their work."""
+"""Kernels that a training step does without: ``project_colors_fwd`` and ``update_splats`` do their work, and all pixels have one
+order."""
 
 UNCOUNTED = {
     "adam_step",
@@ -126,6 +146,7 @@ UNCOUNTED = {
     "ssim_bwd",
     "photometric_pixels",
     "rasterize_bwd_absolute",
+    "rasterize_by_ray_bwd_absolute",
 }
 """Kernels that the bench inputs do not launch."""
 

@@ -34,7 +34,7 @@ def sizes_of(given: BenchInput, formation: Formation, device: torch.device, *, d
             processor's rasterizer visits.
     """
     camera = given.camera
-    inputs, depths = _screen(given, formation)
+    inputs, depths, _ = on_screen(given, formation)
     there = [value.to(device) for value in inputs]
     lists = tile_lists(there, depths.to(device), camera.width, camera.height)
     means2d, conics, opacities, features = inputs
@@ -73,16 +73,18 @@ def sizes_of(given: BenchInput, formation: Formation, device: torch.device, *, d
     )
 
 
-def _screen(given: BenchInput, formation: Formation) -> tuple[list[Tensor], Tensor]:
-    """means2d, conics, opacities and colours, and the depths, on the processor."""
+def on_screen(
+    given: BenchInput, formation: Formation, *, own_order: bool = False
+) -> tuple[list[Tensor], Tensor, Tensor | None]:
+    """Returns means2d, conics, opacities and colours; the depths; with ``own_order`` their slopes; all on the processor."""
     viewmat, intrinsics = camera_tensors(given.camera)
     params = SplatState.from_splats(given.splats).params
+    image_formation = ImageFormation(formation, own_order=own_order)
     with torch.no_grad():
-        screen = to_screen(
-            params, viewmat, intrinsics, given.camera, ImageFormation(formation, own_order=False)
-        )
+        screen = to_screen(params, viewmat, intrinsics, given.camera, image_formation)
     projected = screen.projected
-    return [projected.means2d, projected.conics, projected.opacities, screen.colors], projected.depths
+    inputs = [projected.means2d, projected.conics, projected.opacities, screen.colors]
+    return inputs, projected.depths, projected.depth_slopes
 
 
 def _entered(tile_starts: Tensor, patch_buckets: Tensor) -> tuple[float, float]:

@@ -8,17 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from splat_engine import native
 from splat_engine.fit.place import Place
 from splat_engine.formats.conventions import Formation
 from splat_engine.formats.errors import UserError
+from splat_engine.ops import RasterPass
 from splat_engine.ops._cuda.launch import Launcher
+from splat_engine.ops._cuda.rasterize import Saved
 from tools.bench.inputs import CASES, BenchInput, make_input
 from tools.bench.training import make_workload
 from tools.gpu.clock import copy_bytes_per_s, elapsed_ms, finish, kernel_clock, least_ms
 from tools.gpu.costs import COSTS, OTHERS, Cost, Sizes, kernel_of, step_floor_ms
-from tools.gpu.sizes import sizes_of
+from tools.gpu.sizes import on_screen, sizes_of
 
 FORMATION: Formation = "classic"
 """The one that other engines have."""
@@ -95,7 +98,48 @@ def _figures(
         "step_ms": least_ms(work.step, place.device, seconds=seconds, in_a_row=STEPS_IN_A_ROW),
         "step_floor_ms": sizes and step_floor_ms(sizes),
         "kernels": {name: _rates(value, _cost(name, sizes), copy_rate) for name, value in times.items()},
+        "own_order": _own_order(given, place, launcher, sizes, copy_rate, seconds),
         "peak_memory_mb": _peak_memory_mb(place.device),
+    }
+
+
+def _own_order(
+    given: BenchInput,
+    place: Place,
+    launcher: Launcher,
+    sizes: Sizes | None,
+    copy_rate: float,
+    seconds: float,
+) -> dict[str, Any]:
+    """Times the rasterizer where each pixel has its own order, beside the same splats in the order of their centres."""
+    device, camera = place.device, given.camera
+    inputs, depths, slopes = on_screen(given, "blender", own_order=True)
+    assert slopes is not None
+    means2d, conics, opacities, colors, depths, there = (
+        value.to(device) for value in (*inputs, depths, slopes)
+    )
+    v_image = torch.from_numpy(given.image_cotangent).to(device)
+
+    def drawn(depth_slopes: Tensor | None) -> RasterPass:
+        size = (camera.width, camera.height)
+        return RasterPass(
+            means2d, conics, opacities, colors, depths, *size, depth_slopes=depth_slopes, backend="cuda"
+        )
+
+    def backward(kept: RasterPass) -> object:
+        return kept.backward(v_image, None)
+
+    with kernel_clock(launcher, device) as clock:
+        kept = drawn(there)
+        backward(kept)
+        times = {kernel_of(entry): value for entry, value in clock.milliseconds().items()}
+    assert isinstance(kept._context, Saved) and kept._context.rays is not None
+    by_centers = _halves(lambda: drawn(None), backward, device, seconds)
+    return {
+        **_halves(lambda: drawn(there), backward, device, seconds),
+        **{f"by_centers_{name}": value for name, value in by_centers.items()},
+        "tiles_scanned_again": float((kept._context.rays.scans > 1).double().mean()),
+        "kernels": {name: _rates(value, _cost(name, sizes), copy_rate) for name, value in times.items()},
     }
 
 
