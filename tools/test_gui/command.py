@@ -71,7 +71,7 @@ def main() -> int:
         "--zip", type=Path, help="extension to install; default: one built from this checkout"
     )
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "test-gui", help="default: out/test-gui")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds for a scenario; default: 300")
+    parser.add_argument("--timeout", type=float, default=480, help="seconds for a scenario; default: 480")
     parser.add_argument(
         "--nice", type=int, default=15, help="of Blender, which draws on the processor; default: 15"
     )

@@ -4,13 +4,17 @@ Runs inside Blender, beside window.py.
 """
 
 import math
+import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import bpy
+import numpy as np
 
 MODULE = "bl_ext.user_default.splatfit"
+_COMPILE_S = 20
 
 
 def material(name: str, color: tuple[float, float, float]) -> Any:
@@ -56,6 +60,30 @@ def show_splats(window: Any, are_shown: bool) -> None:
     window.area.spaces.active.shading.type = "MATERIAL" if are_shown else "WIREFRAME"
     for modifier in splats().modifiers if splats() is not None else ():
         modifier.show_viewport = are_shown
+
+
+def compile_shaders(window: Any) -> Iterator[None]:
+    """Draws one splat for as long as EEVEE needs to compile its shaders: Blender has no word for when it is done."""
+    splat_object = import_module(f"{MODULE}.scene.splat_object")
+    splats_of = import_module("splat_engine.formats.splats").Splats
+    one = [np.zeros((1, columns), np.float32) for columns in (3, 3, 4)]
+    one[2][:, 0] = 1
+    cloud = splats_of(*one, np.ones(1, np.float32), np.zeros((1, 1, 3), np.float32))
+    made = splat_object.add_splats(cloud, bpy.context.scene, name="One").object
+    show_splats(window, True)
+    until_s = time.monotonic() + _COMPILE_S
+    while time.monotonic() < until_s:
+        yield from window.settle()
+    bpy.data.objects.remove(made)
+    show_splats(window, False)
+
+
+def click(window: Any, wanted: str) -> Iterator[None]:
+    """Clicks a button while the live preview rests, for at each of its updates a processor draws the viewport anew."""
+    chosen: Any = bpy.context.scene.splatfit
+    chosen.live_preview = False
+    yield from window.click(wanted)
+    chosen.live_preview = True
 
 
 def picture(window: Any, name: str) -> Iterator[None]:

@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,12 +25,13 @@ from mathutils import Vector
 
 HERE = Path(__file__).resolve().parent
 MODULE = "bl_ext.user_default.splatfit"
+_SINCE_S = time.monotonic()
 _ROUND_S = 0.05
 _SETTLED_ROUNDS = 4
 """Rounds after which Blender has taken an event and drawn its result, under llvmpipe."""
 _HANG_S = 60
-_ROW_PX = 11
-"""Step of the search for a button: about half of a row."""
+_ROW_PX = 16
+"""Step of the search for a button: less than a row, which has 20."""
 _COLUMNS = (0.3, 0.65)
 """Where in the sidebar's width a search passes: two buttons in a row are the most."""
 
@@ -37,8 +39,8 @@ Steps = Iterator[None]
 
 
 def say(text: str) -> None:
-    """Notes in Blender's log where the scenario is."""
-    print(f"scenario: {text}", flush=True)
+    """Notes in Blender's log where the scenario is, and how long it has taken so far."""
+    print(f"scenario, {time.monotonic() - _SINCE_S:.0f} s: {text}", flush=True)
 
 
 class Window:
@@ -53,6 +55,7 @@ class Window:
         self.engine_python = engine_python
         self.pictures = 0
         self.seen: list[str] = []
+        self._places: dict[str, tuple[int, int]] = {}
 
     @property
     def window(self) -> Any:
@@ -143,16 +146,24 @@ class Window:
     def click(self, wanted: str) -> Steps:
         """Clicks the button whose operator or property has ``wanted`` in it, such as ``splatfit.fit(``.
 
+        It is looked for where an earlier search has passed over it, then from the top.
+
         Raises:
             AssertionError: There is no such button in the sidebar.
         """
         say(f"looking for {wanted}")
+        for x, y in [place for name, place in self._places.items() if wanted in name]:
+            yield from self.move(x, y)
+            if wanted in self.under_mouse():
+                yield from self.click_at(x, y)
+                return
         self.seen = seen = []
         for found, x, y in self.buttons():
             if found is None:
                 yield
                 continue
             seen.append(found)
+            self._places[found] = x, y
             if wanted in found:
                 yield from self.click_at(x, y)
                 return

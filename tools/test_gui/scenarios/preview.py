@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 import bpy
-from monkey import MODULE, build_scene, hide_others, picture, show_splats, splats
+from monkey import MODULE, build_scene, click, compile_shaders, hide_others, picture, splats
 
 _FOLDER = Path(__file__).with_name("preview")
 
@@ -25,7 +25,7 @@ def scenario(window):
     build_scene(_FOLDER)
     _choose_settings(window)
     window.look_from((2.6, -4.6, 2.2), (0, 0, 0))
-    show_splats(window, False)
+    yield from compile_shaders(window)
     running, preview = import_module(f"{MODULE}.runs.running"), import_module(f"{MODULE}.display.preview")
     state = import_module(f"{MODULE}.runs.session").State
     yield from window.open_tab()
@@ -49,7 +49,7 @@ def scenario(window):
     print(f"update {1e3 * live.cost_s:.1f} ms, step {live.shown_step}", flush=True)
     yield from picture(window, "later-splats")
 
-    yield from window.click("splatfit.render_engine_view(")
+    yield from click(window, "splatfit.render_engine_view(")
     yield from window.wait_until(
         lambda: any(image.get("splatfit_preview") for image in bpy.data.images), "the engine's picture"
     )
@@ -60,11 +60,14 @@ def scenario(window):
         lambda: job.session.report.previews > pictures, "a picture of the followed view"
     )
     bpy.context.scene.splatfit.follow_view = False
-    yield from window.click("splatfit.open_engine_view(")
+    yield from click(window, "splatfit.open_engine_view(")
     yield from window.settle(20)
     assert len(bpy.context.window_manager.windows) == 2, "no window has opened"
     yield from window.picture("engine-window")
-    yield from window.click("splatfit.stop(")
+    with bpy.context.temp_override(window=bpy.context.window_manager.windows[1]):
+        bpy.ops.wm.window_close()
+    yield from window.settle()
+    yield from click(window, "splatfit.stop(")
     yield from window.wait_until(lambda: job.session.state.is_over, "the end after Stop")
     assert job.session.error is None, str(job.session.error)
     yield from window.settle(20)
