@@ -378,7 +378,7 @@ def test_no_splats(backend: str) -> None:
     """N = 0 gives empty outputs and gradients, and a zero gradient to the camera."""
     inputs = {name: tensor.requires_grad_() for name, tensor in inputs_of(0, "perspective").items()}
     out = run(inputs, "perspective", backend=backend)
-    assert [tuple(tensor.shape) for tensor in out] == [(0, 2), (0,), (0, 3), (0,), (0, 3), (0, 2)]
+    assert [tuple(tensor.shape) for tensor in out] == [(0, 2), (0,), (0, 3), (0,), (0, 3), (0, 2), (0, 2)]
     sum(tensor.sum() for tensor in differentiable(out)).backward()
     assert inputs["means"].grad.shape == (0, 3)
     assert torch.equal(inputs["viewmat"].grad, torch.zeros(4, 4, dtype=torch.float64))

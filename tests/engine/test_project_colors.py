@@ -24,13 +24,15 @@ def arguments(count: int, model: str, dtype: torch.dtype = torch.float32) -> tup
 
 @pytest.mark.parametrize("model", CAMERA_MODELS)
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
-@pytest.mark.parametrize("with_normals", [False, True])
+@pytest.mark.parametrize("extra", ["", "normals", "depth_slopes"])
 @pytest.mark.parametrize("count", [0, 90])
-def test_it_is_both_ops(model: str, backend: str, with_normals: bool, count: int) -> None:
+def test_it_is_both_ops(model: str, backend: str, extra: str, count: int) -> None:
     """Bit for bit, and without gradients whatever is asked of the inputs."""
     *shape, sh, viewmat, intrinsics = (tensor.requires_grad_() for tensor in arguments(count, model))
     shared = {"camera_model": model, "backend": backend}
-    options: dict[str, Any] = {"dilation_px2": 0.1, "antialiased": True, "with_normals": with_normals}
+    options: dict[str, Any] = {"dilation_px2": 0.1, "antialiased": True}
+    if extra:
+        options[f"with_{extra}"] = True
     size = (WIDTH, HEIGHT)
     got, colors = project_colors(
         *shape, sh, viewmat, intrinsics, *size, degree=2, decode=True, **options, **shared
@@ -38,7 +40,7 @@ def test_it_is_both_ops(model: str, backend: str, with_normals: bool, count: int
     want = project(*shape, viewmat, intrinsics, *size, **options, **shared)
     expected = sh_colors(shape[0], sh, viewmat, degree=2, decode=True, **shared)
     for name, one, two in zip(Projected._fields, got, want, strict=True):
-        assert (one is None) == (two is None) == (name == "normals" and not with_normals)
+        assert (one is None) == (two is None) == (name in ("normals", "depth_slopes") and name != extra)
         assert one is None or (torch.equal(one, two) and not one.requires_grad), name
     assert torch.equal(colors, expected) and not colors.requires_grad
     assert count == 0 or (colors.any() and (got.radii[:, 0] == 0).any())
@@ -61,7 +63,8 @@ def test_the_fit_draws_the_same_with_and_without_gradients(name: Any) -> None:
     assert followed.colors.requires_grad and not left_alone.colors.requires_grad
     for screen in (followed, left_alone):
         assert torch.equal(screen.colors, plain.colors)
-        assert all(torch.equal(a, b) for a, b in zip(screen.projected, plain.projected, strict=True))
+        pairs = [pair for pair in zip(screen.projected, plain.projected, strict=True) if pair != (None, None)]
+        assert len(pairs) == (7 if name == "blender" else 6) and all(torch.equal(a, b) for a, b in pairs)
 
 
 @pytest.mark.parametrize("backend", ["cpu", "reference", "cuda"])

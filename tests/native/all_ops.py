@@ -152,7 +152,7 @@ def colors_numbers(case: Case) -> dict[str, object]:
 
 
 def forward(calls: Calls) -> None:
-    """Splats to the screen, their colours, the picture and its gradient for the picture's own values."""
+    """Splats to the screen, their colours, and pictures in either order."""
     case = calls.case
     count, size = case.count, (case.height, case.width)
     splats = "means log_scales quats_wxyz opacity_logits viewmat intrinsics"
@@ -162,16 +162,31 @@ def forward(calls: Calls) -> None:
         "conics": (count, 3),
         "opacities": (count,),
         "normals": (count, 3),
+        "depth_slopes": (count, 2),
         "radii": (count, 2),
     }
     calls.call("project_fwd", splats, screen, **projection_numbers(case))
     calls.call("sh_colors_fwd", "means sh viewmat", {"colors": (count, 3)}, **colors_numbers(case))
+    rasterize(calls, "depths", "")
+    rasterize(calls, "depths depth_slopes", "ray_")
+
+
+def rasterize(calls: Calls, order: str, prefix: str) -> None:
+    """Splats on the screen to a picture, and its gradient for the picture's own values.
+
+    Args:
+        calls: the scene, with splats on the screen.
+        order: the inputs that say the order.
+        prefix: of the names of all that is made.
+    """
+    case = calls.case
+    count, size = case.count, (case.height, case.width)
     sizes = {"count": count, "width": case.width, "height": case.height, "channels": CHANNELS}
     drawn = "means2d conics opacities features=colors background"
     slot = ctypes.c_void_p(None)
     pictures = {"image": (*size, CHANNELS), "alpha": size}
-    calls.call("rasterize_fwd", f"{drawn} depths", pictures, **sizes, context=ctypes.addressof(slot))
-    calls.arrays["v_image"] = calls.arrays["image"]
+    calls.call("rasterize_fwd", f"{drawn} {order}", pictures, prefix, **sizes, context=ctypes.addressof(slot))
+    calls.arrays[f"{prefix}v_image"] = calls.arrays[f"{prefix}image"]
     gradients = {
         "v_means2d": (count, 2),
         "v_conics": (count, 3),
@@ -180,19 +195,19 @@ def forward(calls: Calls) -> None:
         "v_background": (CHANNELS,),
         "v_abs_means2d": (count, 2),
     }
-    replayed = f"{drawn} image alpha v_image v_alpha"
-    calls.call("rasterize_bwd", replayed, gradients, **sizes, context=slot.value)
-    measure(calls, slot.value)
+    made = " ".join(f"{name}={prefix}{name}" for name in ("image", "alpha", "v_image"))
+    calls.call("rasterize_bwd", f"{drawn} {made} v_alpha", gradients, prefix, **sizes, context=slot.value)
+    measure(calls, slot.value, prefix)
     native.load_library().handle.splat_context_free(slot)
 
 
-def measure(calls: Calls, context: int | None) -> None:
+def measure(calls: Calls, context: int | None, prefix: str) -> None:
     """What the forward counted, of which the last three do not depend on time or threads, and a little arithmetic."""
     counts, operations = np.zeros(8, np.int64), np.zeros(1, np.int64)
     calls.call("raster_counts", "", {}, context=context, replay=1, counts=counts.ctypes.data)
-    calls.put_changing("raster_", counts=counts[-3:])
+    calls.put_changing(f"{prefix}raster_", counts=counts[-3:])
     numbers = {"rounds": 100, "factor": 0.5, "addend": 1.0}
-    calls.call("peak_fma", "", {"sum": (1,)}, "peak_", operations=operations.ctypes.data, **numbers)
+    calls.call("peak_fma", "", {"sum": (1,)}, f"{prefix}peak_", operations=operations.ctypes.data, **numbers)
 
 
 def compare(calls: Calls) -> None:

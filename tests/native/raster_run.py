@@ -35,14 +35,21 @@ def scene(dtype: type[np.floating], channels: int = 3, count: int = 400) -> dict
     return {name: array.astype(dtype) for name, array in made.items()}
 
 
-def run(dtype: type[np.floating], channels: int) -> dict[str, np.ndarray]:
+def slopes(dtype: type[np.floating], count: int = 400) -> np.ndarray:
+    """[count, 2] slopes of the depths with which neighbouring pixels have other orders."""
+    return np.random.default_rng(6).uniform(-0.05, 0.05, (count, 2)).astype(dtype)
+
+
+def run(dtype: type[np.floating], channels: int, *, by_ray: bool = False) -> dict[str, np.ndarray]:
     """Image, alpha and all gradients for a fixed cotangent."""
-    result = Rasterization(**scene(dtype, channels), width=WIDTH, height=HEIGHT)
+    order = {"depth_slopes": slopes(dtype)} if by_ray else {}
+    result = Rasterization(**scene(dtype, channels), **order, width=WIDTH, height=HEIGHT)
     random = np.random.default_rng(5)
     v_image, v_alpha = random.normal(size=result.image.shape), random.normal(size=result.alpha.shape)
     gradients = result.backward(v_image, v_alpha)._asdict()
     named = {"image": result.image, "alpha": result.alpha, **gradients}
-    return {f"{np.dtype(dtype).name}_{channels}_{name}": array for name, array in named.items()}
+    kind = f"{np.dtype(dtype).name}_{channels}{'_ray' if by_ray else ''}"
+    return {f"{kind}_{name}": array for name, array in named.items()}
 
 
 if __name__ == "__main__":
@@ -50,4 +57,5 @@ if __name__ == "__main__":
     for scalar in (np.float32, np.float64):
         for channel_count in (1, 3, 4, 7, 8):
             results.update(run(scalar, channel_count))
+        results.update(run(scalar, 3, by_ray=True))
     np.savez(sys.argv[1], **results)

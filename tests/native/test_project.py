@@ -39,14 +39,11 @@ def test_equals_the_torch_ops_bit_by_bit(dtype: type, orthographic: bool) -> Non
     """The same kernels behind numpy and torch: every number is the same."""
     made = scene(50, dtype)
     sh = made.pop("sh")
-    arrays = project(
-        **made, width=40, height=32, orthographic=orthographic, dilation_px2=0.1, antialiased=True
-    )
+    options = {"width": 40, "height": 32, "dilation_px2": 0.1, "antialiased": True, "with_depth_slopes": True}
+    arrays = project(**made, orthographic=orthographic, **options)
     tensors = {name: torch.from_numpy(array) for name, array in made.items()}
     model = "orthographic" if orthographic else "perspective"
-    expected = ops.project(
-        **tensors, width=40, height=32, camera_model=model, dilation_px2=0.1, antialiased=True
-    )
+    expected = ops.project(**tensors, camera_model=model, **options)
     assert (arrays.radii > 0).all(axis=1).sum() > 10
     for name, array in arrays._asdict().items():
         assert np.array_equal(array, getattr(expected, name).numpy()), name
