@@ -1,11 +1,13 @@
 // Blending each pixel in its own order, as Cycles does: by the depth at which a ray meets the splat's greatest density,
 //     depth + slope_x dx + slope_y dy,   d = pixel centre - mean   (depth_slope of projection.h).
 //
-// A block of pixels (rasterize.h) takes the splats of its tile that touch it, the candidates, in the order of their depths at
-// the block's centre, which is nearly every pixel's own. Each pixel, a lane, keeps a queue of its own in a column of a
-// matrix: row by row from front to back, the depth there and the candidate's place. A new candidate goes in at the back, and
-// forward past those that lie behind it in some lane, which are few. The front row is blended as soon as nothing that is
-// still to come can lie before it in any lane: depths are linear, so a candidate's least depth in a block is known.
+// A block of pixels (rasterize.h) goes through the splats of its tile that touch it in the order of their centres, which is
+// nearly every pixel's own. Those that reach a pixel are the candidates. Each pixel, a lane, keeps a queue of its own in a
+// column of a matrix: row by row from front to back, the depth there and the candidate's place. A new candidate goes in at the
+// back, and forward past those that lie behind it in some lane. The front row is blended as soon as nothing that is still to
+// come can lie before it in any lane: depths are linear, so a splat's least depth in a block is known.
+//
+// (To sort the splats of a block by their depths in its middle first makes the queues' work less, by as much as it takes.)
 //
 // In a lane that a candidate does not touch (alpha 0) its place means nothing. It takes the depth of the row before it, if
 // that is larger, so that it never moves.
@@ -15,7 +17,6 @@
 #pragma once
 
 #include "rasterize.h"
-#include "sort.h"
 
 SPLAT_BEGIN_ISA
 
@@ -41,40 +42,6 @@ struct BlockLists {
     }
 };
 
-// Sorts by key, stable: runs by insertion, which a nearly sorted list asks for, then merges. Returns where the result is.
-template <class T>
-inline SortItem<T>* sort_nearly_sorted(SortItem<T>* list, SortItem<T>* other, int64_t count) {
-    constexpr int64_t RUN = 32;
-    for (int64_t begin = 0; begin < count; begin += RUN) {
-        const int64_t end = begin + RUN < count ? begin + RUN : count;
-        for (int64_t i = begin + 1; i < end; ++i) {
-            const SortItem<T> moving = list[i];
-            int64_t to = i;
-            for (; to > begin && moving.key < list[to - 1].key; --to) list[to] = list[to - 1];
-            list[to] = moving;
-        }
-    }
-    for (int64_t run = RUN; run < count; run *= 2) {
-        for (int64_t begin = 0; begin < count; begin += 2 * run) {
-            const int64_t middle = begin + run < count ? begin + run : count;
-            const int64_t end = middle + run < count ? middle + run : count;
-            int64_t left = begin, right = middle, to = begin;
-            while (left < middle && right < end) {
-                const bool from_right = list[right].key < list[left].key;
-                other[to++] = list[from_right ? right : left];
-                left += !from_right;
-                right += from_right;
-            }
-            while (left < middle) other[to++] = list[left++];
-            while (right < end) other[to++] = list[right++];
-        }
-        SortItem<T>* const merged = other;
-        other = list;
-        list = merged;
-    }
-    return list;
-}
-
 // The queues of a block's pixels. `Extra` rows of numbers a candidate belong to the caller.
 template <class T, int EXTRA>
 struct RayQueues {
@@ -85,22 +52,18 @@ struct RayQueues {
     static constexpr int LANES = M::LANES;
     using Row = T[LANES];
 
-    // By place in the order of depths at the block's centre.
+    T* least;  // by place in the block's list: least depth of this splat and all behind it, in any pixel
+    // By place among the candidates.
     int32_t* candidates;  // their splats
-    T* least;             // [count + 1] least depth of this candidate and all behind it, in any pixel
     Row* alphas;          // drawn_alpha
     Row* extra[EXTRA];
     // By row of the queue.
     Row* depths;
     Int (*places)[LANES];
-    // By place in the block's list.
-    SortItem<T>* items;
-    SortItem<T>* swap;
-    T* nearest;  // least depth of a candidate in any pixel
 
     static size_t bytes(int64_t count) {
-        const size_t of_candidate = sizeof(int32_t) + 2 * sizeof(T) + 2 * sizeof(SortItem<T>);
-        return size_t(count + 1) * (of_candidate + (3 + EXTRA) * sizeof(Row)) + 64 * (8 + EXTRA);
+        return size_t(count + 1) * (sizeof(int32_t) + sizeof(T) + (3 + EXTRA) * sizeof(Row)) +
+               64 * (5 + EXTRA);
     }
 
     // Lays the arrays out in memory of bytes(count).
@@ -111,9 +74,6 @@ struct RayQueues {
             return piece;
         };
         candidates = reinterpret_cast<int32_t*>(take(size_t(count) * sizeof(int32_t)));
-        items = reinterpret_cast<SortItem<T>*>(take(size_t(count) * sizeof *items));
-        swap = reinterpret_cast<SortItem<T>*>(take(size_t(count) * sizeof *swap));
-        nearest = reinterpret_cast<T*>(take(size_t(count) * sizeof(T)));
         least = reinterpret_cast<T*>(take(size_t(count + 1) * sizeof(T)));
         alphas = reinterpret_cast<Row*>(take(size_t(count) * sizeof(Row)));
         depths = reinterpret_cast<Row*>(take(size_t(count) * sizeof(Row)));
@@ -127,21 +87,24 @@ struct RayQueues {
     template <class Enter, class Pass>
     SPLAT_FN int64_t walk(const Binned<T>& binned, const int32_t* splats, int64_t count, V center_x,
                           V center_y, Enter enter, Pass pass) {
-        prepare(binned, splats, count, center_x[0], center_y[0]);
+        find_least(binned, splats, count, center_x[0], center_y[0]);
         int64_t head = 0, entered = 0;
-        while (entered < count) {
-            const int64_t end = entered + BATCH < count ? entered + BATCH : count;
-            for (; entered < end; ++entered) {
-                const int32_t splat = candidates[entered];
+        for (int64_t next = 0; next < count;) {
+            const int64_t end = next + BATCH < count ? next + BATCH : count;
+            for (; next < end; ++next) {
+                const int32_t splat = splats[next];
                 const Record<T>& record = binned.records[splat];
                 V u, v;
                 Footprint<T>(record).offsets(center_x, center_y, u, v);
                 const V alpha = drawn_alpha<M>(M::broadcast(record.log2_opacity), u, v);
+                if (!M::any(alpha > T(0))) continue;
                 M::store(alphas[entered], alpha);
+                candidates[entered] = splat;
                 enter(entered, splat);
                 insert(head, entered, depth_at(record, binned.planes[splat], center_x, center_y), alpha);
+                ++entered;
             }
-            const V bound = M::broadcast(least[entered]);
+            const V bound = M::broadcast(least[next]);
             for (; head < entered && !M::any(M::load(depths[head]) >= bound); ++head) {
                 const I row = load_places(head);
                 if (SPLAT_UNLIKELY(!pass(row, gather(alphas, row)))) return entered;
@@ -164,7 +127,7 @@ struct RayQueues {
     }
 
   private:
-    static constexpr int64_t BATCH = 16;  // candidates that enter before rows are released
+    static constexpr int64_t BATCH = 16;  // splats that are looked at before rows are released
 
     SPLAT_FN I load_places(int64_t row) const {
         I loaded;
@@ -177,29 +140,21 @@ struct RayQueues {
                plane.slope_y * (center_y - record.mean_y);
     }
 
-    // The candidates in their order, and the least depths from the back.
-    void prepare(const Binned<T>& binned, const int32_t* splats, int64_t count, T first_x, T first_y) {
+    void find_least(const Binned<T>& binned, const int32_t* splats, int64_t count, T first_x, T first_y) {
         using Shape = TileShape<T>;
         constexpr T HALF_WIDTH = T(Shape::BLOCK_WIDTH - 1) / 2, HALF_HEIGHT = T(Shape::BLOCK_HEIGHT - 1) / 2;
         constexpr T ROUNDING = T(16) * (sizeof(T) == 4 ? T(1.2e-7) : T(2.3e-16));
-        for (int64_t i = 0; i < count; ++i) {
+        T so_far = T(HUGE_DEPTH);
+        least[count] = so_far;
+        for (int64_t i = count - 1; i >= 0; --i) {
             const Record<T>& record = binned.records[splats[i]];
             const DepthPlane<T>& plane = binned.planes[splats[i]];
             const T along_x = plane.slope_x * (first_x + HALF_WIDTH - record.mean_x);
             const T along_y = plane.slope_y * (first_y + HALF_HEIGHT - record.mean_y);
-            const T depth = plane.depth + along_x + along_y;
             const T reach = magnitude(plane.slope_x) * HALF_WIDTH + magnitude(plane.slope_y) * HALF_HEIGHT;
             const T largest = magnitude(plane.depth) + magnitude(along_x) + magnitude(along_y) + reach;
-            items[i] = {SortItem<T>::key_of(depth), int32_t(i)};
-            nearest[i] = depth - reach - largest * ROUNDING;
-        }
-        const SortItem<T>* const sorted = sort_nearly_sorted<T>(items, swap, count);
-        T so_far = T(HUGE_DEPTH);
-        least[count] = so_far;
-        for (int64_t i = count - 1; i >= 0; --i) {
-            const int32_t place = sorted[i].index;
-            candidates[i] = splats[place];
-            so_far = nearest[place] < so_far ? nearest[place] : so_far;
+            const T depth = plane.depth + along_x + along_y - reach - largest * ROUNDING;
+            so_far = depth < so_far ? depth : so_far;
             least[i] = so_far;
         }
     }
