@@ -191,7 +191,8 @@ SPLAT_DEVICE void scan(const Args& args, int64_t begin, int64_t end, int patch, 
 }
 
 // A block blends a tile's list, a thread a pixel, a warp a patch. Ray: center_x, center_y, transmittance (its sign as in
-// blend.h), whether it wants slots, and blend_splat(splat, drawn alpha, slot), which is called from front to back while the transmittance is positive.
+// blend.h), HAS_SLOTS, and blend_splat(splat, drawn alpha, slot), which is called from front to back while the transmittance is
+// positive.
 template <class T, class Args, class Ray>
 SPLAT_DEVICE RayWalk walk_rays(const Args& args, int tile, int patch, Ray& ray) {
     __shared__ RayBatch<T> batch;

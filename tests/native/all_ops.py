@@ -154,7 +154,7 @@ def colors_numbers(case: Case) -> dict[str, object]:
 def forward(calls: Calls) -> None:
     """Splats to the screen, their colours, and pictures in either order."""
     case = calls.case
-    count, size = case.count, (case.height, case.width)
+    count = case.count
     splats = "means log_scales quats_wxyz opacity_logits viewmat intrinsics"
     screen = {
         "means2d": (count, 2),
