@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,12 +30,14 @@ class Ahead:
         shelf: Layers of the training views' files that were read on the way.
         start: The first splats.
         warnings: What was said of them, each a sentence.
+        seconds: How long placing them took: it is part of the fit's time, wherever it was done.
         pictures: File to what ``decoded_picture`` returns of it.
     """
 
     shelf: LayerShelf
     start: Start | None = None
     warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
     pictures: Mapping[Path, NDArray[Any]] = field(default_factory=dict)
 
 
@@ -52,10 +55,12 @@ def look_ahead(
     Raises:
         UserError: The capture or the start is damaged. A damaged picture is left to who needs it.
     """
+    began_s = time.monotonic()
     capture, warnings = read_capture(path), list[str]()
     shelf, rng = shelf_for(capture, settings), np.random.default_rng(settings.fit.seed)
     start = start_splats(capture, settings, rng, warnings.append, shelf) if with_start else None
-    return Ahead(shelf, start, tuple(warnings), _pictures(capture, settings.fit.target, is_asked))
+    seconds = time.monotonic() - began_s
+    return Ahead(shelf, start, tuple(warnings), seconds, _pictures(capture, settings.fit.target, is_asked))
 
 
 def _pictures(capture: Capture, target: Target, is_asked: Callable[[], bool]) -> dict[Path, NDArray[Any]]:

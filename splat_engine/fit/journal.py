@@ -25,7 +25,7 @@ class Journal:
         send: Takes each event.
 
     Attributes:
-        seconds_before: Seconds of work before a resume.
+        seconds_before: Seconds of work before the clock: before a resume, or ahead of the fit.
     """
 
     def __init__(self, send: Callable[[Event], None]) -> None:

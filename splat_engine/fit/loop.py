@@ -84,6 +84,8 @@ class _FitRun:
         if checkpoint is not None:
             self._checkpoint_step = int(checkpoint["trainer"]["step"])
             self.journal.seconds_before = float(checkpoint["seconds"])
+        if self.request.ahead is not None:
+            self.journal.seconds_before += self.request.ahead.seconds
         self.prepared = prepare(self.request, capture, checkpoint, self.journal.warn)
         self.trainer = self.prepared.trainer
         self.results = Results(self.request, self.prepared, self.run, self.journal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 
 from splat_engine.fit import ahead
 from splat_engine.fit.ahead import look_ahead
+from splat_engine.fit.commands import CommandQueue
 from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.decoding import decoded_picture
 from splat_engine.fit.formation import ImageFormation
+from splat_engine.fit.loop import FitRequest, run_fit
 from splat_engine.fit.start import start_splats
 from splat_engine.formats.capture import read_capture
 from splat_engine.formats.errors import UserError
@@ -65,6 +68,15 @@ def test_the_first_splats_and_warnings_are_the_fits_own(root: Path) -> None:
     for name in ("means", "log_scales", "quats_wxyz", "opacity_logits", "sh"):
         assert np.array_equal(getattr(made.start.splats, name), getattr(expected.splats, name))
     assert look_ahead(root, settings, lambda: True, with_start=False).start is None
+
+
+def test_what_the_first_splats_took_counts_as_time_of_the_fit(root: Path, tmp_path: Path) -> None:
+    """Else a fit would seem faster for its work being done elsewhere."""
+    settings = settings_of(steps=1)
+    made = replace(look_ahead(root, settings, lambda: True), seconds=1000.0)
+    assert look_ahead(root, settings, lambda: True).seconds > 0
+    run_fit(FitRequest(root, tmp_path, settings, ahead=made), lambda event: None, CommandQueue())
+    assert json.loads((tmp_path / "metrics.json").read_text())["seconds.fit"] > 1000
 
 
 @pytest.mark.parametrize("budget_bytes", [0, 1 << 30])
