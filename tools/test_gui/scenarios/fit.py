@@ -35,7 +35,7 @@ def scenario(window):
     job = running.current()
     assert job is not None, "Fit has started nothing"
     yield from window.wait_until(lambda: job.session.report.step > 5, "the first views")
-    yield from picture(window, "capturing")
+    yield from window.picture("capturing")  # as wires, for it does not take long
     yield from window.wait_until(
         lambda: job.session.state is not state.CAPTURING, "the end of the capture", 6000
     )
