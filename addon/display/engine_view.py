@@ -32,8 +32,8 @@ from .. import blender
 from ..capture.cameras import camera_of, image_frame, rigid_pose
 from ..runs.session import Session, State
 from ..scene import splat_object
-from .picture_icon import PictureIcon
-from .test_view import small_of
+from .picture_icon import PictureIcon, framed
+from .test_view import pixels_of, small
 
 IMAGE_NAME = "Splatfit Preview"
 LONGEST_SIDE_PX = 1280
@@ -48,7 +48,7 @@ ICON_SIDE_PX = 320
 
 
 icon = PictureIcon()
-"""The picture as the panel shows it."""
+"""The picture as the panel shows it: what is in it, filling the square."""
 
 
 class Requests:
@@ -251,7 +251,7 @@ def show_file(path: Path) -> Any:
     else:
         image.filepath = str(path)
         image.reload()
-    icon.show(small_of(image, ICON_SIDE_PX))
+    icon.show(small(framed(pixels_of(image)), ICON_SIDE_PX))
     _show_in_editors(image)
     return image
 

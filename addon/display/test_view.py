@@ -84,22 +84,27 @@ def read_small(path: Path, side_px: int) -> Pixels:
     """Returns a picture, thinned to at most ``side_px``, over a grey ground."""
     image: Any = bpy.data.images.load(str(path))
     try:
-        return small_of(image, side_px)
+        return small(pixels_of(image), side_px)
     finally:
         bpy.data.images.remove(image)
 
 
-def small_of(image: Any, side_px: int) -> Pixels:
-    """Returns the picture of an image of Blender's, thinned to at most ``side_px``, over a grey ground."""
+def pixels_of(image: Any) -> Pixels:
+    """Returns the picture of an image of Blender's."""
     width, height = image.size
     pixels = np.empty(width * height * 4, np.float32)
     image.pixels.foreach_get(pixels)
-    stride = max(1, -(-max(width, height) // side_px))
-    small = pixels.reshape(height, width, 4)[::stride, ::stride].copy()
-    alpha = small[..., 3:]
-    small[..., :3] = small[..., :3] * alpha + _BACKGROUND * (1 - alpha)
-    small[..., 3] = 1
-    return small
+    return pixels.reshape(height, width, 4)
+
+
+def small(pixels: Pixels, side_px: int) -> Pixels:
+    """Returns a picture, thinned to at most ``side_px``, over a grey ground."""
+    stride = max(1, -(-max(pixels.shape[:2]) // side_px))
+    thinned = pixels[::stride, ::stride].copy()
+    alpha = thinned[..., 3:]
+    thinned[..., :3] = thinned[..., :3] * alpha + _BACKGROUND * (1 - alpha)
+    thinned[..., 3] = 1
+    return thinned
 
 
 def _file_loads(*_: Any) -> None:

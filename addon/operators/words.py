@@ -37,7 +37,8 @@ def in_words(method: F) -> F:
         try:
             return method(operator, *arguments)
         except UserError as error:
-            operator.report({"ERROR"}, error_box.in_panel_words(str(error)))
+            said = error_box.in_panel_words(str(error))
+            operator.report({"ERROR"}, said.replace("\n", " \n"))  # the status bar leaves line breaks out
             return {"CANCELLED"}
         except Exception as error:
             if bpy.app.background:

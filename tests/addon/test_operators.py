@@ -13,6 +13,7 @@ import pytest
 from addon import registration, reports
 from addon.operators import words
 from addon.scene import splat_object
+from splat_engine.formats.errors import UserError
 from splat_engine.formats.splat_ply import read_splat_ply, write_splat_ply
 from tests.addon.clouds import cloud
 from tests.addon.fake_layout import FakeLayout
@@ -89,6 +90,26 @@ def test_menu_entries_draw():
 def test_folders_are_masked(text, masked):
     """A report of a failure names files, not folders: those tell who somebody is."""
     assert reports.mask_folders(text) == masked
+
+
+def test_mistake_reads_well_where_line_breaks_are_left_out() -> None:
+    """The status bar shows a report as one line: there is a space between what is wrong and what to do."""
+    reports_made = []
+
+    class Operator:
+        bl_idname = "splatfit.test"
+
+        def report(self, kinds: set[str], text: str) -> None:
+            reports_made.append((kinds, text))
+
+        @words.in_words
+        def execute(self, context: Any) -> Any:
+            raise UserError("This file was never saved.", "Save it.")
+
+    assert Operator().execute(None) == {"CANCELLED"}
+    ((kinds, text),) = reports_made
+    assert kinds == {"ERROR"} and text.splitlines() == ["This file was never saved. ", "Save it."]
+    assert text.replace("\n", "") == "This file was never saved. Save it."
 
 
 def test_failure_of_ours_is_a_dialog(monkeypatch):

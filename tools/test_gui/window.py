@@ -32,6 +32,8 @@ _SETTLED_ROUNDS = 4
 _HANG_S = 60
 _ROW_PX = 16
 """Step of the search for a button: less than a row, which has 20."""
+_WHEEL_STEPS = 8
+"""Of about 40 pixels."""
 _COLUMNS = (0.3, 0.65)
 """Where in the sidebar's width a search passes: two buttons in a row are the most."""
 
@@ -146,7 +148,7 @@ class Window:
     def click(self, wanted: str) -> Steps:
         """Clicks the button whose operator or property has ``wanted`` in it, such as ``splatfit.fit(``.
 
-        It is looked for where an earlier search has passed over it, then from the top.
+        It is looked for where an earlier search has passed over it, then from the top, then further down.
 
         Raises:
             AssertionError: There is no such button in the sidebar.
@@ -157,17 +159,30 @@ class Window:
             if wanted in self.under_mouse():
                 yield from self.click_at(x, y)
                 return
-        self.seen = seen = []
-        for found, x, y in self.buttons():
-            if found is None:
-                yield
-                continue
-            seen.append(found)
-            self._places[found] = x, y
-            if wanted in found:
-                yield from self.click_at(x, y)
-                return
-        raise AssertionError(f"the sidebar has no {wanted}; it has {seen}")
+        self.seen = []
+        for is_further_down in (False, True):
+            if is_further_down:
+                yield from self.scroll_down()
+            for found, x, y in self.buttons():
+                if found is None:
+                    yield
+                    continue
+                self.seen.append(found)
+                self._places[found] = x, y
+                if wanted in found:
+                    yield from self.click_at(x, y)
+                    return
+        raise AssertionError(f"the sidebar has no {wanted}; it has {self.seen}")
+
+    def scroll_down(self) -> Steps:
+        """Turns the wheel over the sidebar, by about half of its height."""
+        region = self.sidebar
+        x, y = region.x + region.width // 2, region.y + region.height // 2
+        yield from self.move(x, y)
+        for _ in range(_WHEEL_STEPS):
+            self.window.event_simulate(type="WHEELDOWNMOUSE", value="PRESS", x=x, y=y)
+            yield from self.settle(1)
+        yield from self.settle()
 
     def click_at(self, x: int, y: int) -> Steps:
         """Presses and releases the left button."""

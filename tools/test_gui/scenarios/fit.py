@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 
 import bpy
-from monkey import MODULE, build_scene, hide_others, picture, show_splats, splats
+from monkey import MODULE, build_scene, click, hide_others, picture, show_splats, splats
 
 _FOLDER = Path(__file__).with_name("Größe 2")
 """A blank and letters beyond ASCII, as artists' folders have."""
@@ -35,7 +35,7 @@ def scenario(window):
     job = running.current()
     assert job is not None, "Fit has started nothing"
     yield from window.wait_until(lambda: job.session.report.step > 5, "the first views")
-    yield from picture(window, "capturing")
+    yield from window.picture("capturing")  # as wires, for it does not take long
     yield from window.wait_until(
         lambda: job.session.state is not state.CAPTURING, "the end of the capture", 6000
     )
@@ -46,16 +46,16 @@ def scenario(window):
     yield from window.wait_until(splats, "splats in the viewport")
     hide_others()
     yield from picture(window, "fitting")
-    yield from window.click("splatfit.pause(")
+    yield from click(window, "splatfit.pause(")
     yield from window.wait_until(lambda: job.session.state is state.PAUSED, "the pause")
     at_pause = job.session.report.step
     yield from window.settle(40)
     assert job.session.report.step == at_pause, "it goes on though it is paused"
     yield from picture(window, "paused")
-    yield from window.click("splatfit.pause(")
+    yield from click(window, "splatfit.pause(")
     yield from window.wait_until(lambda: job.session.report.step > at_pause + 200, "the fit after the pause")
     yield from picture(window, "sharper")
-    yield from window.click("splatfit.stop(")
+    yield from click(window, "splatfit.stop(")
     yield from window.wait_until(lambda: job.session.state.is_over, "the end after Stop")
     assert job.session.error is None, str(job.session.error)
     yield from window.settle(40)
