@@ -21,7 +21,7 @@ class ScheduleSettings:
         shape="share",
     )
     own_order_from: float = setting(
-        0.7,
+        0.9,
         "Blender's Order From",
         "Share of the steps after which each pixel blends splats by their depths there, as Cycles does; before that all take "
         "the order of the centres, which is faster; 1: never. Not in the web viewers' image formation.",
