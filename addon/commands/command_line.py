@@ -144,6 +144,7 @@ def _add_render(commands: Any) -> None:
     parser.add_argument("--split", choices=("train", "test", "all"), default="test", help="default: test")
     parser.add_argument("--object", default="", help="the splat object; default: the only one")
     parser.add_argument("--samples", type=int, default=256, help="of Cycles; default: 256")
+    parser.add_argument("--seed", type=int, default=0, help="of Cycles' noise; default: 0")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the EXR files")
 
 

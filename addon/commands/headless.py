@@ -195,6 +195,7 @@ def _render(options: argparse.Namespace) -> Result:
         [view.camera for view in views],
         paths,
         samples=options.samples,
+        seed=options.seed,
         progress=lambda done, total: _say(f"render {done}/{total}"),
     )
     return {

@@ -34,12 +34,17 @@ def _alone(object: bpy.types.Object) -> Iterator[Any]:
         bpy.data.scenes.remove(scene)
 
 
+_SEED_STRIDE = 100_003
+"""Views of one call have seeds one after the other; those of two calls shall not meet."""
+
+
 def render_files(
     object: bpy.types.Object,
     cameras: Sequence[Camera],
     paths: Sequence[Path],
     *,
     samples: int = 256,
+    seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Renders an object alone with Cycles into one multilayer EXR a camera (Combined: premultiplied linear RGBA).
@@ -51,6 +56,7 @@ def render_files(
         cameras: The views.
         paths: A file each; folders are made.
         samples: Of Cycles. Native splats are a stochastic alpha test: the noise falls with the root of this.
+        seed: Another one gives other noise.
         progress: Told how many views of how many are done.
 
     Raises:
@@ -65,7 +71,7 @@ def render_files(
             with Stage(scene, scene.view_layers[0], options) as stage:
                 for number, (camera, path) in enumerate(zip(cameras, paths, strict=True)):
                     _make_folder(path.parent)
-                    stage.render_view(camera, path, samples=samples, seed=number)
+                    stage.render_view(camera, path, samples=samples, seed=_SEED_STRIDE * seed + number)
                     progress(number + 1, len(cameras))
         finally:
             object.hide_render = hidden

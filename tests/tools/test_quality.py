@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="a fit needs torch")
+torch = pytest.importorskip("torch", reason="a fit needs torch")
 
+from splat_engine.fit.exr import write_layers  # noqa: E402
+from splat_engine.fit.formation import decode_srgb  # noqa: E402
+from splat_engine.formats.capture import read_capture  # noqa: E402
 from tests.engine.tiny_capture import write_tiny_capture  # noqa: E402
-from tools.bench.quality import command, plan, records, stages, table  # noqa: E402
+from tools.bench.quality import command, pictures, plan, records, stages, table  # noqa: E402
 from tools.bench.quality.plan import SCENES_FOLDER, SETTINGS, SUBJECTS, Subject  # noqa: E402
 from tools.bench.quality.stages import Layout, ensure_capture, ensure_fit  # noqa: E402
 
@@ -74,13 +79,14 @@ def test_blenders_figures_are_added_without_another_fit(
     first = ensure_fit(tiny, TINY, "tiny", threads=1)
     drawn: list[str] = []
 
-    def equal_pictures(layout: Layout, subject: Subject, setting: str) -> Path:
+    def equal_pictures(layout: Layout, subject: Subject, setting: str) -> list[Path]:
         drawn.append(setting)
-        return layout.capture(subject) / "views"
+        return [layout.capture(subject) / "views"] * 2
 
     monkeypatch.setattr(stages, "draw_by_blender", equal_pictures)
     both = ensure_fit(tiny, TINY, "tiny", threads=1, blender=True)
     assert both["blender_psnr_db"] == pytest.approx(120) and both["blender_ssim"] == pytest.approx(1)
+    assert both["blender_noiseless_db"] == pytest.approx(120)
     assert {name: both[name] for name in first} == first and fits_in(tiny) == 1
     assert ensure_fit(tiny, TINY, "tiny", threads=1, blender=True) == both and drawn == ["tiny"]
 
@@ -140,3 +146,22 @@ def test_columns_without_a_figure_are_left_out() -> None:
     )
     both = table.markdown([record, {**record, "blender_psnr_db": 30.0}], "a machine")
     assert "Blender dB" in both and "| matte | none | 31.42 |  | 2.5 |" in both
+
+
+def test_the_noise_of_renders_is_told_from_their_error(tiny: Layout, tmp_path: Path) -> None:
+    """Two noisy renders of a grey scene score without their noise as the grey itself, and one of them alone worse."""
+    capture, random = read_capture(tiny.capture(TINY)), np.random.default_rng(1)
+    folders, wrong_db = [tmp_path / "one", tmp_path / "other"], []
+    images = pictures.test_images(capture.root)
+    for number, view in enumerate(capture.of_split("test")):
+        height, width = view.camera.height, view.camera.width
+        for folder in folders:
+            folder.mkdir(exist_ok=True)
+            encoded = torch.from_numpy(0.5 + random.normal(0, 0.05, (height, width, 3)))
+            combined = np.dstack([decode_srgb(encoded).numpy(), np.ones((height, width))]).astype(np.float32)
+            write_layers(folder / f"{Path(view.exr or view.image).stem}.exr", {"Combined": combined})
+        truth = pictures.FORMATION.picture(images[number].color).clamp(0, 1)
+        wrong_db.append(-10 * math.log10((truth - 0.5).square().mean()))
+    scores, expected_db = pictures.blender_scores(capture.root, *folders), sum(wrong_db) / len(wrong_db)
+    assert scores["blender_noiseless_db"] == pytest.approx(expected_db, abs=0.02)
+    assert scores["blender_psnr_db"] < expected_db - 0.02

@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from splat_engine.fit.data import CaptureImages
 from splat_engine.fit.exr import read_layers
 from splat_engine.fit.formation import ImageFormation
-from splat_engine.fit.metrics import compare, mean_scores
+from splat_engine.fit.metrics import compare, mean_scores, psnr_db
 from splat_engine.fit.model import SplatState
 from splat_engine.fit.pixel_filter import draw_through_filter
 from splat_engine.formats.capture import read_capture
@@ -33,18 +33,37 @@ def test_images(capture_dir: Path) -> CaptureImages:
     return CaptureImages(read_capture(capture_dir), "test", FORMATION)
 
 
-def blender_scores(capture_dir: Path, pictures: Path) -> dict[str, float]:
-    """Returns PSNR and SSIM of Cycles' renders (RGBA EXR, named as the views) as the engine measures its own."""
-    scores = []
+def blender_scores(capture_dir: Path, one: Path, other: Path) -> dict[str, float]:
+    """Returns PSNR and SSIM of Cycles' renders, as the engine measures its own, and the PSNR without their noise.
+
+    The noise of two renders is independent, so the mean product of their differences from the truth is the squared difference
+    that endless samples would have.
+
+    Args:
+        capture_dir: Whose held-out views are compared with.
+        one, other: Folders of renders (RGBA EXR, named as the views) that differ in their noise.
+    """
+    images, scores, noiseless_db = test_images(capture_dir), [], []
     for number, view in enumerate(read_capture(capture_dir).of_split("test")):
-        target = test_images(capture_dir)[number]
+        target = FORMATION.picture(images[number].color)
         name = Path(view.exr or view.image or f"{number:04d}").stem
         size = (view.camera.width, view.camera.height)
-        color = read_layers(pictures / f"{name}.exr", ("Combined",), size)["Combined"][..., :3]
-        drawn = FORMATION.picture(torch.from_numpy(np.ascontiguousarray(color, np.float32)))
-        scores.append(compare(drawn, FORMATION.picture(target.color), name))
+        pictures = [_picture(folder / f"{name}.exr", size) for folder in (one, other)]
+        scores += [compare(picture, target, name) for picture in pictures]
+        differences = [picture.clamp(0, 1) - target.clamp(0, 1) for picture in pictures]
+        noiseless_db.append(psnr_db(max(0.0, float((differences[0] * differences[1]).mean()))))
     means = mean_scores(scores)
-    return {"blender_psnr_db": means["engine.psnr"], "blender_ssim": means["engine.ssim"]}
+    return {
+        "blender_psnr_db": means["engine.psnr"],
+        "blender_ssim": means["engine.ssim"],
+        "blender_noiseless_db": sum(noiseless_db) / len(noiseless_db),
+    }
+
+
+def _picture(path: Path, size: tuple[int, int]) -> torch.Tensor:
+    """[H, W, 3] encoded, of a render over black."""
+    color = read_layers(path, ("Combined",), size)["Combined"][..., :3]
+    return FORMATION.picture(torch.from_numpy(np.ascontiguousarray(color, np.float32)))
 
 
 @torch.no_grad()

@@ -23,6 +23,7 @@ from tools.bench.quality.records import (
 from tools.pipeline import python_of, run_stage
 
 BLENDER_SAMPLES = 64
+"""Of each of the two renders of a fit."""
 
 
 @dataclass(frozen=True)
@@ -132,20 +133,22 @@ def fit(layout: Layout, subject: Subject, setting: str, threads: int) -> Record:
     }
 
 
-def draw_by_blender(layout: Layout, subject: Subject, setting: str) -> Path:
-    """Imports a fit's splats and renders the held-out views by Cycles; returns the folder of the pictures.
+def draw_by_blender(layout: Layout, subject: Subject, setting: str) -> list[Path]:
+    """Imports a fit's splats and renders the held-out views by Cycles, twice with other noise; returns the two folders.
 
     Raises:
         StageError: Blender failed.
     """
     run = layout.run(subject, setting)
-    result, pictures = run / "result.blend", run / "blender"
+    result = run / "result.blend"
     addon: list[str | Path] = [python_of("blender"), "-m", "addon"]
     run_stage(f"import {run.name}", [*addon, "import", run / "splats.ply", "--out", result], layout.log)
-    options: list[str | Path] = ["--cameras", layout.capture(subject), "--split", "test"]
-    options += ["--samples", str(BLENDER_SAMPLES), "--out", pictures]
-    run_stage(f"Blender draws {run.name}", [*addon, "render", result, *options], layout.log)
-    return pictures
+    folders = [run / f"blender{seed}" for seed in range(2)]
+    for seed, pictures in enumerate(folders):
+        options: list[str | Path] = ["--cameras", layout.capture(subject), "--split", "test"]
+        options += ["--samples", str(BLENDER_SAMPLES), "--seed", str(seed), "--out", pictures]
+        run_stage(f"Blender draws {run.name}", [*addon, "render", result, *options], layout.log)
+    return folders
 
 
 def ensure_fit(
@@ -168,7 +171,7 @@ def ensure_fit(
         write_rows(layout.capture(subject), layout.run(subject, setting))
         record = write_record(path, digest, figures)
     if blender and "blender_psnr_db" not in record:
-        pictures = draw_by_blender(layout, subject, setting)
-        scores = blender_scores(layout.capture(subject), pictures)
+        folders = draw_by_blender(layout, subject, setting)
+        scores = blender_scores(layout.capture(subject), *folders)
         record = write_record(path, digest, {**record, **scores})
     return record

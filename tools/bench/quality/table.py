@@ -22,6 +22,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "psnr_db": ("PSNR dB", "{:.2f}"),
     "ssim": ("SSIM", "{:.4f}"),
     "blender_psnr_db": ("Blender dB", "{:.2f}"),
+    "blender_noiseless_db": ("without noise", "{:.2f}"),
     "blender_ssim": ("Blender SSIM", "{:.4f}"),
     "ply_bytes": ("PLY MB", "{:.1f}"),
 }
