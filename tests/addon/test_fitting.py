@@ -118,7 +118,7 @@ def test_mistake_is_reported(context):
     operator = Starter(failing(UserError("The disk is full.", "Free some space.")), here=True)
     operator.invoke(context, event("LEFTMOUSE"))
     assert operator.modal(context, event("TIMER")) == {"CANCELLED"}
-    assert operator.reports == [({"ERROR"}, "The disk is full.\nFree some space.")]
+    assert operator.reports == [({"ERROR"}, "The disk is full. \nFree some space.")]
     assert not context.window_manager.timers
 
 
@@ -126,7 +126,7 @@ def test_mistake_at_the_first_step_is_a_report_of_the_button(context):
     """What fails at once, as a copy that cannot be written, is told by the button that was pressed."""
     operator = Starter(failing_at_once(UserError("The disk is full.", "Free some space.")))
     assert operator.invoke(context, event("LEFTMOUSE")) == {"CANCELLED"}
-    assert operator.reports == [({"ERROR"}, "The disk is full.\nFree some space.")]
+    assert operator.reports == [({"ERROR"}, "The disk is full. \nFree some space.")]
     assert not bpy.app.timers.is_registered(following._tick) and not running.is_busy()
 
 
