@@ -28,7 +28,6 @@ from tools.bench.quality.plan import ROOT
 from tools.bench.quality.records import ENGINE_SOURCES, Record, digest_of, read_current, sources, write_record
 from tools.pipeline import StageError, python_of, run_stage
 
-FORMATION = ImageFormation("blender")
 LOSSES: tuple[LossSpace, ...] = ("encoded", "linear")
 COLORS = {4: (213, 94, 0), 16: (0, 114, 178), 64: (0, 158, 115)}
 """Okabe and Ito's vermilion, blue and green, which differ for every kind of colour vision."""
@@ -40,12 +39,15 @@ def fitted(pool: Path, test: Path, loss: LossSpace, steps: int) -> dict[str, flo
     capture = read_capture(pool)
     settings = RunSettings(fit=FitSettings(steps=steps), loss=LossSettings(loss_space=loss))
     splats, extent, _ = start_splats(capture, settings, np.random.default_rng(0), print)
-    images = CaptureImages(capture, "train", FORMATION)
-    trainer = Trainer(settings, images, SplatState.from_splats(splats), extent=extent, warn=print)
+    formation = ImageFormation.of("blender", capture.info)
+    images = CaptureImages(capture, "train", formation)
+    state = SplatState.from_splats(splats)
+    trainer = Trainer(settings, images, state, extent=extent, warn=print, formation=formation)
     for _ in range(steps):
         trainer.train_step()
-    clean = CaptureImages(read_capture(test), "train", FORMATION)
-    scores = mean_scores(list(score_views(trainer.state.params, clean, FORMATION)))
+    # Test views are the training views of a capture of their own: through the same filter.
+    clean = CaptureImages(read_capture(test), "train", formation)
+    scores = mean_scores(list(score_views(trainer.state.params, clean, formation)))
     return {
         "psnr_db": scores["engine.psnr"],
         "ssim": scores["engine.ssim"],
