@@ -205,7 +205,8 @@ struct RayMemory {
     size_t list_bytes() const { return (size_t(entries) * sizeof(int32_t) + 63) / 64 * 64 + 64; }
     template <int EXTRA>
     size_t bytes() const {
-        return list_bytes() + RayQueues<T, EXTRA>::bytes(most);
+        return list_bytes() +
+               (RayQueues<T, EXTRA>::bytes(most) + 63) / 64 * 64;  // each thread's begins aligned
     }
     template <int EXTRA>
     void place(char* memory, BlockLists& lists, RayQueues<T, EXTRA>& queues) const {
