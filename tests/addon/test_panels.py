@@ -148,7 +148,9 @@ def test_progress_is_shown(state, words, buttons):
     if state is State.CAPTURING:
         assert "About 1 min 15 s left" in texts and not pictures
     else:
-        assert {"21.5 dB", "on its own views", "12.3k splats", "1 min 15 s left"} <= texts and len(pictures) == 1
+        assert {"21.5 dB", "on its own views", "12.3k splats", "1 min 15 s left"} <= texts and len(
+            pictures
+        ) == 1
 
 
 def test_error_is_shown_in_words():
