@@ -25,18 +25,19 @@ def told_by(code: str) -> str:
     return done.stdout
 
 
-def test_the_result_comes_back_once_it_is_asked_for() -> None:
+def test_the_result_comes_back_once_it_is_asked_for(tmp_path: Path) -> None:
     """The child works on until the parent asks, and hands over more than a pipe holds."""
-    code = """
+    code = f"at_work = {str(tmp_path / 'at_work')!r}" + """
 import numpy as np
 def work(is_asked):
     rounds = 0
     while not is_asked():
         rounds += 1
+        open(at_work, "w").close()
     return np.arange(500_000), rounds, os.getpid()
 with Beside(work) as child:
-    while time.process_time() < 0.2:
-        pass
+    while not os.path.exists(at_work):
+        time.sleep(0.001)
     values, rounds, pid = child.result()
 print((values == np.arange(500_000)).all(), rounds > 0, pid != os.getpid())
 """
