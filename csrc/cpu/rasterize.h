@@ -47,7 +47,17 @@ struct alignas(4 * sizeof(T)) DepthPlane {
 };
 
 // Slots of a CONTEXT_SAVED context.
-enum SavedSlot { SAVED_RECORDS, SAVED_TILE_STARTS, SAVED_PAIRS, SAVED_TILE_COSTS, SAVED_PLANES };
+enum SavedSlot {
+    SAVED_RECORDS,
+    SAVED_TILE_STARTS,
+    SAVED_PAIRS,
+    SAVED_TILE_COSTS,
+    SAVED_PLANES,
+    // Where each pixel has its own order (RayRows)
+    SAVED_RAY_BLOCKS,
+    SAVED_RAY_CANDIDATES,
+    SAVED_RAY_PLACES
+};
 enum SavedNumber {
     SAVED_COUNT,
     SAVED_WIDTH,
@@ -56,7 +66,8 @@ enum SavedNumber {
     SAVED_SCALAR_BYTES,
     SAVED_BIN_NS,    // time that sorting and binning took
     SAVED_BLEND_NS,  // time that blending took
-    SAVED_BY_RAY     // 1: each pixel has its own order
+    SAVED_BY_RAY,    // 1: each pixel has its own order
+    SAVED_RAY_MOST   // and then: no block has more candidates
 };
 
 // A splat in a tile. Mask and splat lie side by side: a scatter into tiles then writes to one place a tile, not to two.

@@ -8,8 +8,9 @@
 //      count, so results do not depend on timing
 //   2. the threads' buffers are added, in the order of the threads, and turned into gradients of the inputs
 //
-// Where each pixel has its own order (by_ray.h), a block is replayed in two passes: along the rays, which gives each
-// candidate's weight and dL/d(ln alpha) in each lane; then candidate by candidate, for the sums.
+// Where each pixel has its own order (by_ray.h), a block is replayed in three passes: over the candidates, for their alphas;
+// along the rays, row by row as the forward left them, which gives each candidate's weight and dL/d(ln alpha) in each lane;
+// over the candidates, for the sums.
 //
 // The sums, and what they become, are in footprint.h. Those of absolute values cost a little, so kernels that make them are
 // apart from those that do not.
@@ -101,54 +102,66 @@ struct BackwardRaster {
         }
     }
 
+    // What a thread needs of a block whose pixels have orders of their own: for each candidate a number in each lane.
+    struct RayWork {
+        LaneRows<T> alphas, owns, weights, gradients;
+        RayWork(Arrays& arrays, int64_t most)
+            : alphas(arrays, most), owns(arrays, most), weights(arrays, most), gradients(arrays, most) {}
+    };
+
     void replay_tile_by_ray(const Tile<T>& tile, int64_t index, BackwardBlock<T, C>* blocks,
-                            BlockLists& lists, RayQueues<T, 3>& queues, T* lines) const {
-        lists.fill(binned, index, tile.blocks_inside());
-        for (int block = 0; block < TILE_BLOCKS; ++block) {
-            const int64_t entered = replay_rays(tile, block, lists, queues, blocks[block], lines);
-            for (int64_t place = 0; place < entered; ++place)
-                add_candidate(tile, block, queues, place, blocks[block], lines);
+                            const RayRows<T>& rows, const RayWork& work, T* lines) const {
+        for (uint64_t left = tile.blocks_inside(); left; left &= left - 1) {
+            const int block = __builtin_ctzll(left);
+            const typename RayRows<T>::Block& part = rows.blocks[index * TILE_BLOCKS + block];
+            const int32_t* const splats = rows.candidates + part.first;
+            const int64_t count = part.walked.candidates;
+            look_at_candidates(tile, block, splats, count, blocks[block], work, lines);
+            replay_rays(rows.places + part.first, part.walked.rows, blocks[block], work);
+            for (int64_t place = 0; place < count; ++place)
+                add_candidate(tile, block, splats[place], place, blocks[block], work, lines);
         }
     }
 
-    // Along the rays: the weights and gradients of the candidates that took part, and how many did.
-    int64_t replay_rays(const Tile<T>& tile, int block, const BlockLists& lists, RayQueues<T, 3>& queues,
-                        const BackwardBlock<T, C>& state, const T* lines) const {
-        V transmittance = M::load(state.transmittance), behind = M::load(state.behind);
+    void look_at_candidates(const Tile<T>& tile, int block, const int32_t* splats, int64_t count,
+                            const BackwardBlock<T, C>& state, const RayWork& work, const T* lines) const {
         V v_image[C];
         for (int k = 0; k < C; ++k) v_image[k] = M::load(state.v_image[k]);
-        auto &weights = queues.extra[0], &gradients = queues.extra[1], &owns = queues.extra[2];
-        const int64_t first = lists.starts[block];
-        return queues.walk(binned, lists.splats + first, lists.starts[block + 1] - first,
-                           tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS],
-                           [&](int64_t place, int32_t splat) SPLAT_INLINE {
-            const Record<T>& record = binned.records[splat];
-            __builtin_prefetch(lines + int64_t(splat) * LINE, 1);
-            V own = V{};
+        for (int64_t place = 0; place < count; ++place) {
+            const Record<T>& record = binned.records[splats[place]];
+            __builtin_prefetch(lines + int64_t(splats[place]) * LINE, 1);
+            V u, v, own = V{};
+            Footprint<T>(record).offsets(tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS], u, v);
             for (int k = 0; k < C; ++k) own += v_image[k] * record.features[k];
-            M::store(owns[place], own);
-            M::store(weights[place], V{});
-            M::store(gradients[place], V{});
-        }, [&](typename M::I places, V alpha) SPLAT_INLINE {
-            const Blend<M> step = blend<M>(alpha, transmittance);
-            transmittance = step.transmittance;
-            const V own = queues.gather(owns, places);
-            behind = behind - step.weight * own;
-            queues.scatter(weights, places, step.weight);
-            queues.scatter(gradients, places, log_alpha_gradient<M>(step, alpha, own, behind));
-            return M::any(transmittance > T(0));
-        });
+            work.alphas.store(place, drawn_alpha<M>(M::broadcast(record.log2_opacity), u, v));
+            work.owns.store(place, own);
+            work.weights.store(place, V{});
+            work.gradients.store(place, V{});
+        }
     }
 
-    void add_candidate(const Tile<T>& tile, int block, const RayQueues<T, 3>& queues, int64_t place,
-                       const BackwardBlock<T, C>& state, T* lines) const {
-        const int32_t splat = queues.candidates[place];
+    void replay_rays(const typename RayRows<T>::Places* places, int64_t rows,
+                     const BackwardBlock<T, C>& state, const RayWork& work) const {
+        V transmittance = M::load(state.transmittance), behind = M::load(state.behind);
+        for (int64_t row = 0; row < rows; ++row) {
+            const typename M::I here = RayRows<T>::load(places + row);
+            const V alpha = work.alphas.gather(here), own = work.owns.gather(here);
+            const Blend<M> step = blend<M>(alpha, transmittance);
+            transmittance = step.transmittance;
+            behind = behind - step.weight * own;
+            work.weights.scatter(here, step.weight);
+            work.gradients.scatter(here, log_alpha_gradient<M>(step, alpha, own, behind));
+        }
+    }
+
+    void add_candidate(const Tile<T>& tile, int block, int32_t splat, int64_t place,
+                       const BackwardBlock<T, C>& state, const RayWork& work, T* lines) const {
         const Record<T>& record = binned.records[splat];
         V u, v, sums[SUMS] = {};
         Footprint<T>(record).offsets(tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS], u, v);
-        const V weight = M::load(queues.extra[0][place]);
+        const V weight = work.weights.load(place);
         for (int k = 0; k < C; ++k) sums[SUM_FEATURES + k] = weight * M::load(state.v_image[k]);
-        add_shape(record, u, v, M::load(queues.extra[1][place]), sums);
+        add_shape(record, u, v, work.gradients.load(place), sums);
         add_lane_sums<T, SUMS>(sums, lines + int64_t(splat) * LINE);
     }
 
@@ -198,28 +211,24 @@ struct BackwardRaster {
     }
 
     // Returns a Status.
-    int replay_by_ray(T* lines, int threads) const {
-        const ContextOwner scratch(CONTEXT_RAY_SCRATCH);
-        const RayMemory<T> memory(binned);
-        const size_t bytes = memory.template bytes<3>();
-        char* const all =
-            scratch.get() ? static_cast<char*>(context_reserve(scratch.get(), 0, bytes * threads)) : nullptr;
-        if (!all)
-            return fail(STATUS_OUT_OF_MEMORY, "no memory for the queues of %lld splats",
-                        (long long)memory.most);
+    int replay_by_ray(const Context* saved, T* lines, int threads) const {
+        const int64_t most = saved->numbers[SAVED_RAY_MOST];
+        const RayRows<T> rows(saved);
+        const ThreadArrays memory(threads, [&](Arrays& arrays) { RayWork(arrays, most); });
+        if (!memory)
+            return fail(STATUS_OUT_OF_MEMORY, "no memory for the rays of %lld splats", (long long)most);
         on_threads(threads, [&](int thread, int parts) {
             T* mine = lines + int64_t(thread) * args.count * LINE;
             std::memset(mine, 0, size_t(args.count) * LINE * sizeof(T));
             BackwardBlock<T, C> blocks[TILE_BLOCKS];
-            BlockLists lists;
-            RayQueues<T, 3> queues;
-            memory.place(all + thread * bytes, lists, queues);
+            Arrays arrays = memory.of(thread);
+            const RayWork work(arrays, most);
             int64_t first, last;
             share(thread, parts, first, last);
             for (int64_t index = first; index < last; ++index) {
                 const Tile<T> tile(binned, index, args.width, args.height);
                 read_tile(tile, blocks);
-                replay_tile_by_ray(tile, index, blocks, lists, queues, mine);
+                replay_tile_by_ray(tile, index, blocks, rows, work, mine);
             }
         });
         return STATUS_OK;
@@ -270,7 +279,7 @@ struct BackwardRaster {
         if constexpr (ABSOLUTE) absolute_mean_gradient(factor, sum, args.v_abs_means2d + 2 * i);
     }
 
-    int run(Context* scratch) const {
+    int run(const Context* saved, Context* scratch) const {
         const int threads = thread_count();
         T* lines =
             static_cast<T*>(context_reserve(scratch, 0, size_t(args.count + 1) * threads * LINE * sizeof(T)));
@@ -278,7 +287,7 @@ struct BackwardRaster {
             return fail(STATUS_OUT_OF_MEMORY, "no memory for the gradients of %lld splats",
                         (long long)args.count);
         if (binned.planes) {
-            if (const int status = replay_by_ray(lines, threads)) return status;
+            if (const int status = replay_by_ray(saved, lines, threads)) return status;
         } else {
             replay(lines, threads);
         }
@@ -335,8 +344,8 @@ int run_bwd(const RasterizeBwdArgs<T>& args) {
     const int status = with_channels(args.channels, [&](auto channels) {
         constexpr int C = decltype(channels)::VALUE;
         if (args.v_abs_means2d)
-            return BackwardRaster<T, C, true>{args, binned_view<T>(saved)}.run(scratch.get());
-        return BackwardRaster<T, C, false>{args, binned_view<T>(saved)}.run(scratch.get());
+            return BackwardRaster<T, C, true>{args, binned_view<T>(saved)}.run(saved, scratch.get());
+        return BackwardRaster<T, C, false>{args, binned_view<T>(saved)}.run(saved, scratch.get());
     });
     return status ? status : background_gradient(args);
 }

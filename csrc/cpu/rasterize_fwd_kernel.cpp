@@ -72,40 +72,55 @@ struct ForwardRaster {
         return batch.work;
     }
 
-    // The same, each pixel in its own order.
-    int64_t blend_tile_by_ray(const Tile<T>& tile, int64_t index, ForwardBlock<T, C>* blocks,
-                              BlockLists& lists, RayQueues<T, 1>& queues) const {
-        lists.fill(binned, index, tile.blocks_inside());
-        int64_t work = 0;
-        for (int block = 0; block < TILE_BLOCKS; ++block)
-            work += blend_block_by_ray(tile, block, lists, queues, blocks[block]);
-        return work;
+    // What a thread needs to blend tiles whose pixels have orders of their own.
+    struct RayWork {
+        BlockLists lists;
+        RayQueues<T> queues;
+        LaneRows<T> weights;
+        RayWork(Arrays& arrays, const RaySizes& sizes, bool keeps)
+            : lists(arrays, sizes), queues(arrays, sizes, keeps), weights(arrays, sizes.entries_of_block) {}
+    };
+
+    // The same, each pixel in its own order. `kept` is null, or where the rows go.
+    int64_t blend_tile_by_ray(const Tile<T>& tile, int64_t index, ForwardBlock<T, C>* blocks, RayWork& work,
+                              const RayRows<T>* kept) const {
+        work.lists.fill(binned, index, tile.blocks_inside());
+        int64_t done = 0;
+        for (int block = 0; block < TILE_BLOCKS; ++block) {
+            typename RayRows<T>::Block* const left =
+                kept ? &kept->block_at(index, block, work.lists.starts[block]) : nullptr;
+            if (left) work.queues.write_to(*kept, left->first);
+            const Walked walked = blend_block_by_ray(tile, block, work, blocks[block]);
+            if (left) left->walked = walked;
+            done += walked.candidates;
+        }
+        return done;
     }
 
-    int64_t blend_block_by_ray(const Tile<T>& tile, int block, const BlockLists& lists,
-                               RayQueues<T, 1>& queues, ForwardBlock<T, C>& state) const {
+    Walked blend_block_by_ray(const Tile<T>& tile, int block, RayWork& work,
+                              ForwardBlock<T, C>& state) const {
         V transmittance = fresh_transmittance<T>(tile.place(block, args.width));
-        auto* const weights = queues.extra[0];
-        const int64_t first = lists.starts[block];
-        const int64_t entered = queues.walk(binned, lists.splats + first, lists.starts[block + 1] - first,
-                                            tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS],
-                                            [&](int64_t place, int32_t) SPLAT_INLINE {
-            M::store(weights[place], V{});
-        }, [&](typename M::I places, V alpha) SPLAT_INLINE {
+        const LaneRows<T> weights = work.weights;
+        const int64_t first = work.lists.starts[block];
+        const Walked walked =
+            work.queues.walk(binned, work.lists.splats + first, work.lists.starts[block + 1] - first,
+                             tile.center_x[block % BLOCKS], tile.center_y[block / BLOCKS],
+                             [&](int64_t place) SPLAT_INLINE { weights.store(place, V{}); },
+                             [&](typename M::I places, V alpha) SPLAT_INLINE {
             const Blend<M> step = blend<M>(alpha, transmittance);
             transmittance = step.transmittance;
-            queues.scatter(weights, places, step.weight);
+            weights.scatter(places, step.weight);
             return M::any(transmittance > T(0));
         });
         V sums[C] = {};
-        for (int64_t i = 0; i < entered; ++i) {
-            const Record<T>& record = binned.records[queues.candidates[i]];
-            const V weight = M::load(weights[i]);
+        for (int64_t i = 0; i < walked.candidates; ++i) {
+            const Record<T>& record = binned.records[work.queues.candidates[i]];
+            const V weight = weights.load(i);
             for (int k = 0; k < C; ++k) sums[k] += weight * record.features[k];
         }
         state.transmittance = transmittance;
         for (int k = 0; k < C; ++k) state.sums[k] = sums[k];
-        return entered;
+        return walked;
     }
 
     // False when all rays of the block have ended.
@@ -129,9 +144,9 @@ struct ForwardRaster {
         }
     }
 
-    // Returns a Status.
-    int run() const {
-        if (binned.planes) return run_by_ray();
+    // Blends all tiles; `saved` holds the binned splats. Returns a Status.
+    int run(Context* saved) const {
+        if (binned.planes) return run_by_ray(saved);
         TileQueue queue(binned.tiles());
         on_threads(thread_count(), [&](int thread, int) {
             ForwardBlock<T, C> blocks[TILE_BLOCKS];
@@ -145,25 +160,25 @@ struct ForwardRaster {
         return STATUS_OK;
     }
 
-    int run_by_ray() const {
-        const ContextOwner scratch(CONTEXT_RAY_SCRATCH);
-        const RayMemory<T> memory(binned);
-        const size_t bytes = memory.template bytes<1>();
-        char* const all = scratch.get()
-                              ? static_cast<char*>(context_reserve(scratch.get(), 0, bytes * thread_count()))
-                              : nullptr;
-        if (!all)
+    // The rows are kept in `saved` if a backward shall follow.
+    int run_by_ray(Context* saved) const {
+        const bool keeps = args.context != nullptr;
+        const RaySizes sizes(binned);
+        saved->numbers[SAVED_RAY_MOST] = sizes.entries_of_block;
+        RayRows<T> rows(saved);
+        const ThreadArrays memory(thread_count(), [&](Arrays& arrays) { RayWork(arrays, sizes, keeps); });
+        if (!memory || (keeps && !rows.reserve(saved, binned, sizes)))
             return fail(STATUS_OUT_OF_MEMORY, "no memory for the queues of %lld splats",
-                        (long long)memory.most);
+                        (long long)sizes.entries_of_block);
         TileQueue queue(binned.tiles());
         on_threads(thread_count(), [&](int thread, int) {
             ForwardBlock<T, C> blocks[TILE_BLOCKS];
-            BlockLists lists;
-            RayQueues<T, 1> queues;
-            memory.place(all + thread * bytes, lists, queues);
+            Arrays arrays = memory.of(thread);
+            RayWork work(arrays, sizes, keeps);
             for (int64_t index; queue.take(thread, index);) {
                 const Tile<T> tile(binned, index, args.width, args.height);
-                binned.tile_costs[index] = blend_tile_by_ray(tile, index, blocks, lists, queues);
+                binned.tile_costs[index] =
+                    blend_tile_by_ray(tile, index, blocks, work, keeps ? &rows : nullptr);
                 write_tile(tile, blocks);
             }
         });
@@ -204,7 +219,8 @@ int run_fwd(const RasterizeFwdArgs<T>& args) {
     if (const int status = bin_splats(args, saved.get())) return status;
     const int64_t binned = now_ns();
     const int status = with_channels(args.channels, [&](auto channels) {
-        return ForwardRaster<T, decltype(channels)::VALUE>{args, binned_view<T>(saved.get())}.run();
+        return ForwardRaster<T, decltype(channels)::VALUE>{args, binned_view<T>(saved.get())}.run(
+            saved.get());
     });
     if (status) return status;
     numbers[SAVED_BIN_NS] = binned - begin;

@@ -162,6 +162,36 @@ def test_many_splats_in_one_place() -> None:
     assert_close(render(tensors, 9, 9), render(tensors, 9, 9, backend="reference"), 1e-12, 1e-9)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_slopes_beyond_all_sense_are_drawn(dtype: torch.dtype) -> None:
+    """Depths whose sums overflow, or are no number at all, have some place in the order: no crash, whole pictures."""
+    tensors = cast(sloped_scene(700, 40, 33, seed=11), dtype)
+    generator = torch.Generator().manual_seed(3)
+    tensors["depth_slopes"] = (
+        torch.randn(700, 2, generator=generator, dtype=dtype) * torch.finfo(dtype).max / 8
+    )
+    drawn = render(tensors, 40, 33)
+    assert drawn.image.isfinite().all() and drawn.alpha.min() >= 0 and drawn.alpha.max() <= 1
+    assert all(gradient.isfinite().all() for gradient in drawn.gradients.values())
+
+
+def test_passes_in_flight_keep_their_own_rows() -> None:
+    """Two forwards and a picture without gradients, then the backwards in the other order: as one after the other."""
+    names = ("means2d", "conics", "opacities", "features", "depths")
+    scenes = [sloped_scene(count, 45, 38, seed=count) for count in (90, 300)]
+    v_image = torch.randn(38, 45, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+
+    def forward(tensors: dict[str, Tensor]) -> RasterPass:
+        return RasterPass(*(tensors[name] for name in names), 45, 38, depth_slopes=tensors["depth_slopes"])
+
+    alone = [forward(tensors).backward(v_image, None) for tensors in scenes]
+    first, second = (forward(tensors) for tensors in scenes)
+    rasterize(**sloped_scene(500, 45, 38, seed=4), width=45, height=38)
+    late = [second.backward(v_image, None), first.backward(v_image, None)][::-1]
+    for one, other in zip(alone, late, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
 def test_opaque_splats_end_rays_in_their_own_order() -> None:
     """Rays end at different splats in neighbouring pixels; what lies behind has no gradient from them."""
     tensors = sloped_scene(400, 41, 35, seed=6, slope=0.2, opacity=(0.9, 1.0))
