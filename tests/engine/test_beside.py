@@ -27,7 +27,9 @@ def told_by(code: str) -> str:
 
 def test_the_result_comes_back_once_it_is_asked_for(tmp_path: Path) -> None:
     """The child works on until the parent asks, and hands over more than a pipe holds."""
-    code = f"at_work = {str(tmp_path / 'at_work')!r}" + """
+    code = (
+        f"at_work = {str(tmp_path / 'at_work')!r}"
+        + """
 import numpy as np
 def work(is_asked):
     rounds = 0
@@ -41,6 +43,7 @@ with Beside(work) as child:
     values, rounds, pid = child.result()
 print((values == np.arange(500_000)).all(), rounds > 0, pid != os.getpid())
 """
+    )
     assert told_by(code) == "True True True\n"
 
 

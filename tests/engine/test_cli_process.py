@@ -276,6 +276,27 @@ def test_all_that_was_said_is_out_when_the_process_ends(capture: Path, tmp_path:
     assert "usage" in told("train", code=2).stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+def test_no_thread_spins_beside_the_start() -> None:
+    """numpy and scipy are there, and the process still has one thread: the other cores are for the views."""
+    code = """
+import os, sys
+from splat_engine.__main__ import main
+sys.argv = ["splat-engine", "--version"]
+try:
+    main()
+except SystemExit:
+    assert "numpy" in sys.modules
+import scipy.spatial
+print(len(os.listdir("/proc/self/task")))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=environment
+    )
+    assert done.stdout.splitlines()[-1:] == ["1"], done.stderr
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 def test_a_last_word_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """A full device behind stdout is no success, though the process ends at once."""
