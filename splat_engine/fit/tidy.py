@@ -20,8 +20,8 @@ from splat_engine.formats.settings import TidySettings
 
 LIMIT_INTERVAL = 10
 """Steps between two looks at the limits."""
-VIEWS_MAX = 64
-"""Of more training views an even choice is asked what it sees."""
+VIEWS_MIN, VIEWS_SHARE = 64, 0.1
+"""All training views are asked what they see, or an even choice where that would last longer than this share of the steps."""
 STRAY_SHARE = 0.001
 """Share of the splats at either end of an axis that do not count for the size of all the others."""
 
@@ -67,7 +67,8 @@ class Tidy:
         """[N] the largest area that a splat covers in a training view, px."""
         area = torch.zeros(len(state), device=state.device)
         count = len(self.fit.images)
-        for number in range(0, count, math.ceil(count / VIEWS_MAX)):
+        most = max(VIEWS_MIN, int(VIEWS_SHARE * self.fit.steps))
+        for number in range(0, count, math.ceil(count / most)):
             seen = seen_area(state, self.fit.images[number], self.fit.formation, self.fit.backend)
             area = torch.maximum(area, seen)
         return area

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pytest
 import torch
 
 from splat_engine.fit.model import SplatState
@@ -48,6 +49,20 @@ def test_limits_hold_now_and_then_and_after_the_last_step() -> None:
         sh, scales = state.params["sh"], state.params["log_scales"].exp()
         assert (sh[:, 0] == 3).all() and scales[:, 1:].max() < 0.11
         assert (sh[:, 1:].abs().max() <= 1) == holds and (scales[:, 0].max() < 0.51) == holds
+
+
+def test_long_fits_ask_every_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A splat that one view of a hundred sees stays; a fit of a hundred steps asks fewer views than it has."""
+    for steps, stays in ((2000, True), (100, False)):
+        state = state_of(6)
+        views = [view_of(state, camera) for camera in ring_cameras(100)]
+        monkeypatch.setattr(
+            "splat_engine.fit.tidy.seen_area",
+            lambda state, view, *_, views=views: torch.tensor([1.0] * 5 + [float(view is views[1])]),
+        )
+        careful = Tidy(TidySettings(**{**OFF, "unseen_px": 0.1}), around(views, steps=steps))
+        careful.after_step(steps, state, is_last=True)
+        assert (len(state) == 6) is stays
 
 
 def test_what_no_view_sees_goes_at_the_end() -> None:
