@@ -57,12 +57,35 @@ SUBJECTS: dict[str, Subject] = {
 SETTINGS: dict[str, tuple[str, ...]] = {
     "default": (),
     **{name: ("--strategy", name) for name in ("none", "adaptive", "absolute", "mcmc", "budget", "error")},
+    # From a sparse start, as other trainers have it: what adaptive control makes of 5000 random points.
+    "random20k": (
+        "--start",
+        "random",
+        "--random-points",
+        "5000",
+        "--strategy",
+        "adaptive",
+        "--max-splats",
+        "20000",
+    ),
+    "random50k": (
+        "--start",
+        "random",
+        "--random-points",
+        "5000",
+        "--strategy",
+        "adaptive",
+        "--max-splats",
+        "50000",
+    ),
     "linear": ("--loss-space", "linear"),
     "draft": ("--preset", "draft"),
     "high": ("--preset", "high"),
     "steps1000": ("--steps", "1000"),
     "steps4000": ("--steps", "4000"),
     "start5k": ("--start-splats", "5000"),
+    "start10k": ("--start-splats", "10000"),
+    "start25k": ("--start-splats", "25000"),
     "start50k": ("--start-splats", "50000"),
 }
 """Name to options of ``splat-engine train``; what they leave out is the engine's default."""

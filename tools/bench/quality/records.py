@@ -30,18 +30,22 @@ def sources(patterns: tuple[str, ...]) -> list[Path]:
     return sorted(path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file())
 
 
+def scene_scripts(subject: Subject) -> list[Path]:
+    """Returns the scripts that build a scene."""
+    return [
+        SCENES_FOLDER / f"{subject.scene}.py",
+        SCENES_FOLDER / "parts.py",
+        ROOT / "tools" / "demo_scene.py",
+    ]
+
+
 def capture_digest(subject: Subject) -> str:
     """Returns the fingerprint of what a capture shows: the scene's script and the options.
 
     The capture's own code is left out: ``captured.jsonl`` in the capture's folder knows which of its views would be
     rendered otherwise now.
     """
-    scripts = [
-        SCENES_FOLDER / f"{subject.scene}.py",
-        SCENES_FOLDER / "parts.py",
-        ROOT / "tools" / "demo_scene.py",
-    ]
-    return digest_of(scripts, *subject.capture_options())
+    return digest_of(scene_scripts(subject), *subject.capture_options())
 
 
 def fit_digest(capture: str, options: Iterable[str]) -> str:

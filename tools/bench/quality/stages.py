@@ -18,6 +18,7 @@ from tools.bench.quality.records import (
     digest_of,
     fit_digest,
     read_current,
+    scene_scripts,
     write_record,
 )
 from tools.pipeline import python_of, run_stage
@@ -63,10 +64,21 @@ def timed(work: Callable[[], Any]) -> Record:
     return {"wall_s": round(wall_s, 1), "cpu_s": round(cpu_s, 1)}
 
 
-def build(layout: Layout, subject: Subject) -> None:
-    """Builds the scene's .blend file anew."""
+def ensure_blend(layout: Layout, subject: Subject) -> None:
+    """Builds the scene's .blend file, unless it is there, of these scripts.
+
+    Blender numbers the corners of some meshes otherwise in each run: of a file that was built again every view would have to
+    be rendered again.
+
+    Raises:
+        StageError: Building failed.
+    """
+    digest, path = digest_of(scene_scripts(subject)), layout.record(f"{subject.scene}.blend")
+    if read_current(path, digest) is not None and layout.blend(subject).is_file():
+        return
     command: list[str | Path] = [python_of("blender"), "-m", "tools.bench.quality.scenes", subject.scene]
     run_stage(f"build {subject.scene}", [*command, layout.blend(subject)], layout.log)
+    write_record(path, digest, {})
 
 
 def ensure_capture(layout: Layout, subject: Subject) -> Record:
@@ -86,7 +98,7 @@ def ensure_capture(layout: Layout, subject: Subject) -> Record:
     record = read_current(path, digest)
     if record is not None and (folder / "transforms.json").is_file():
         return record
-    build(layout, subject)
+    ensure_blend(layout, subject)
     command: list[str | Path] = [python_of("blender"), "-m", "addon", "capture", layout.blend(subject)]
     command += ["--out", folder, *subject.capture_options()]
     before = rendered(folder)
