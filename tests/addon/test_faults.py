@@ -80,9 +80,9 @@ def fit(
 
 
 def until(session: Session, condition: Callable[[], bool], wait_s: float = 60) -> None:
-    while not condition() and session.poll(wait_s):
+    while not (has_come := condition()) and session.poll(wait_s):
         pass
-    assert condition(), session.error
+    assert has_come or condition(), session.error  # what has come may have gone again
 
 
 def to_the_end(session: Session) -> None:
