@@ -6,7 +6,6 @@ picture by what is blended of the splat. Weighted with the pixels' errors, it sa
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -77,10 +76,6 @@ def shares(screen: Screen, pixels: Tensor, backend: str) -> Tensor:
 
 @torch.no_grad()
 def seen_area(state: SplatState, view: ViewTensors, formation: ImageFormation, backend: str) -> Tensor:
-    """Returns [N] the area that each splat covers in a view, px, behind what hides it.
-
-    In the order of the centres, also where pixels have their own: it says as well who is hidden, in a third of the time.
-    """
-    formation = replace(formation, own_order=False)
+    """Returns [N] the area that each splat covers in a view, px, behind what hides it."""
     screen = to_screen(state.params, view.viewmat, view.intrinsics, view.camera, formation, backend=backend)
     return shares(screen, torch.ones_like(view.alpha), backend)
