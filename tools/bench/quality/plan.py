@@ -54,30 +54,13 @@ SUBJECTS: dict[str, Subject] = {
 }
 """``suzanne256`` is the data set on which ``../shared/bench/README.md`` has figures of other programs."""
 
+_SPARSE_START = ("--start", "random", "--random-points", "5000", "--strategy", "adaptive")
+"""As other trainers begin: few points, and what adaptive control makes of them."""
+
 SETTINGS: dict[str, tuple[str, ...]] = {
     "default": (),
     **{name: ("--strategy", name) for name in ("none", "adaptive", "absolute", "mcmc", "budget", "error")},
-    # From a sparse start, as other trainers have it: what adaptive control makes of 5000 random points.
-    "random20k": (
-        "--start",
-        "random",
-        "--random-points",
-        "5000",
-        "--strategy",
-        "adaptive",
-        "--max-splats",
-        "20000",
-    ),
-    "random50k": (
-        "--start",
-        "random",
-        "--random-points",
-        "5000",
-        "--strategy",
-        "adaptive",
-        "--max-splats",
-        "50000",
-    ),
+    **{f"random{most // 1000}k": (*_SPARSE_START, "--max-splats", str(most)) for most in (20_000, 50_000)},
     "linear": ("--loss-space", "linear"),
     "draft": ("--preset", "draft"),
     "high": ("--preset", "high"),
