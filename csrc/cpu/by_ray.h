@@ -25,26 +25,22 @@ SPLAT_BEGIN_ISA
 
 // How much there can be of what follows.
 struct RaySizes {
-    int64_t entries = 0;           // candidates of all blocks of the image
-    int64_t entries_of_tile = 0;   // of all blocks of a tile
+    const int64_t* starts;        // [tiles + 1] where each tile's part of the candidates of all blocks begins
+    int64_t entries_of_tile = 0;  // candidates of all blocks of a tile
     int64_t entries_of_block = 0;  // no more than the tile's pairs
 
+    // `memory` is what `starts` becomes.
     template <class T>
-    explicit RaySizes(const Binned<T>& binned) {
+    RaySizes(const Binned<T>& binned, int64_t* memory) : starts(memory) {
+        memory[0] = 0;
         for (int64_t tile = 0; tile < binned.tiles(); ++tile) {
-            const int64_t here = entries_in(binned, tile);
-            const int64_t pairs = binned.tile_starts[tile + 1] - binned.tile_starts[tile];
-            entries += here;
-            if (here > entries_of_tile) entries_of_tile = here;
-            if (pairs > entries_of_block) entries_of_block = pairs;
+            const int64_t first = binned.tile_starts[tile], last = binned.tile_starts[tile + 1];
+            int64_t entries = 0;
+            for (int64_t k = first; k < last; ++k) entries += __builtin_popcountll(binned.pairs[k].mask);
+            memory[tile + 1] = memory[tile] + entries;
+            if (entries > entries_of_tile) entries_of_tile = entries;
+            if (last - first > entries_of_block) entries_of_block = last - first;
         }
-    }
-    template <class T>
-    static int64_t entries_in(const Binned<T>& binned, int64_t tile) {
-        int64_t entries = 0;
-        for (int64_t k = binned.tile_starts[tile]; k < binned.tile_starts[tile + 1]; ++k)
-            entries += __builtin_popcountll(binned.pairs[k].mask);
-        return entries;
     }
 };
 
@@ -54,51 +50,63 @@ struct Walked {
 };
 
 // What blending leaves in each block, for the backward: who took part, and row by row from front to back who was at its turn
-// in each pixel. It lies in slots of a CONTEXT_SAVED context.
+// in each pixel. It lies in slots of a CONTEXT_SAVED context, and is by far the largest thing there: hence half numbers, unless
+// a block has more candidates than those can count.
 template <class T>
 struct RayRows {
     using M = Simd<T>;
-    using Places = typename M::Int[M::LANES];
+    using I = typename M::I;
+    using Wide = typename M::Int[M::LANES];
+    typedef uint16_t Narrow __attribute__((vector_size(M::LANES * sizeof(uint16_t))));
+    static constexpr int64_t NARROW_MOST = 65536;
     struct Block {
         int64_t first;  // of its part of the other two arrays
         Walked walked;
     };
     Block* blocks;        // [tiles][TILE_BLOCKS]
     int32_t* candidates;  // [entries] splats
-    Places* places;       // [entries] places among the block's candidates
+    char* places;         // [entries] rows of places among the block's candidates, a lane each
+    bool is_narrow;
 
-    // The rows that a forward has left.
+    // The rows that a forward has left, or leaves.
     explicit RayRows(const Context* saved)
         : blocks(static_cast<Block*>(saved->memory[SAVED_RAY_BLOCKS])),
           candidates(static_cast<int32_t*>(saved->memory[SAVED_RAY_CANDIDATES])),
-          places(static_cast<Places*>(saved->memory[SAVED_RAY_PLACES])) {}
+          places(static_cast<char*>(saved->memory[SAVED_RAY_PLACES])),
+          is_narrow(saved->numbers[SAVED_RAY_MOST] <= NARROW_MOST) {}
 
-    // Makes room, and cuts it among the tiles. False when memory has run out.
-    bool reserve(Context* saved, const Binned<T>& binned, const RaySizes& sizes) {
+    // Makes room. False when memory has run out.
+    bool reserve(Context* saved, int64_t tiles, int64_t entries) {
         const auto array = [&](int slot, int64_t count, size_t bytes) {
             return context_reserve(saved, slot, size_t(count) * bytes + 1);
         };
-        blocks = static_cast<Block*>(array(SAVED_RAY_BLOCKS, binned.tiles() * TILE_BLOCKS, sizeof(Block)));
-        candidates = static_cast<int32_t*>(array(SAVED_RAY_CANDIDATES, sizes.entries, sizeof(int32_t)));
-        places = static_cast<Places*>(array(SAVED_RAY_PLACES, sizes.entries, sizeof(Places)));
-        if (!blocks || !candidates || !places) return false;
-        int64_t first = 0;
-        for (int64_t tile = 0; tile < binned.tiles(); ++tile) {
-            blocks[tile * TILE_BLOCKS].first = first;
-            first += RaySizes::entries_in(binned, tile);
+        const size_t row_bytes = is_narrow ? sizeof(Narrow) : sizeof(Wide);
+        blocks = static_cast<Block*>(array(SAVED_RAY_BLOCKS, tiles * TILE_BLOCKS, sizeof(Block)));
+        candidates = static_cast<int32_t*>(array(SAVED_RAY_CANDIDATES, entries, sizeof(int32_t)));
+        places = static_cast<char*>(array(SAVED_RAY_PLACES, entries, row_bytes));
+        return blocks && candidates && places;
+    }
+
+    SPLAT_FN I load(int64_t row) const {
+        if (SPLAT_UNLIKELY(!is_narrow)) return load_wide(reinterpret_cast<const Wide*>(places) + row);
+        Narrow loaded;
+        std::memcpy(&loaded, places + row * int64_t(sizeof(Narrow)), sizeof loaded);
+        return __builtin_convertvector(loaded, I);
+    }
+    // Takes in the rows of a block.
+    SPLAT_FN void store(int64_t first, const Wide* rows, int64_t count) const {
+        if (SPLAT_UNLIKELY(!is_narrow)) {
+            std::memcpy(places + first * int64_t(sizeof(Wide)), rows, size_t(count) * sizeof(Wide));
+            return;
         }
-        return true;
+        char* next = places + first * int64_t(sizeof(Narrow));
+        for (int64_t row = 0; row < count; ++row, next += sizeof(Narrow)) {
+            const Narrow stored = __builtin_convertvector(load_wide(rows + row), Narrow);
+            std::memcpy(next, &stored, sizeof stored);
+        }
     }
-
-    // The part of a block whose list begins at `start` of its tile's.
-    Block& block_at(int64_t tile, int block, int64_t start) const {
-        Block* const of_tile = blocks + tile * TILE_BLOCKS;
-        of_tile[block].first = of_tile[0].first + start;
-        return of_tile[block];
-    }
-
-    static SPLAT_FN typename M::I load(const Places* from) {
-        typename M::I loaded;
+    static SPLAT_FN I load_wide(const Wide* from) {
+        I loaded;
         std::memcpy(&loaded, from, sizeof loaded);
         return loaded;
     }
@@ -173,12 +181,9 @@ struct RayQueues {
     LaneRows<T> alphas;  // drawn_alpha
     // By row of the queue.
     LaneRows<T> depths;
-    // Rows that no backward asks for.
-    int32_t* own_candidates;
-    typename Rows::Places* own_places;
-    // Where the block's rows go.
+    typename Rows::Wide* places;
+    // By place among the candidates: their splats, here or in what is kept for a backward.
     int32_t* candidates;
-    typename Rows::Places* places;
 
     RayQueues(Arrays& arrays, const RaySizes& sizes, bool keeps)
         : order(arrays, sizes.entries_of_block),
@@ -187,16 +192,8 @@ struct RayQueues {
           least(arrays.take<T>(sizes.entries_of_block + 1)),
           alphas(arrays, sizes.entries_of_block),
           depths(arrays, sizes.entries_of_block),
-          own_candidates(arrays.take<int32_t>(keeps ? 0 : sizes.entries_of_block)),
-          own_places(arrays.take<typename Rows::Places>(keeps ? 0 : sizes.entries_of_block)),
-          candidates(own_candidates),
-          places(own_places) {}
-
-    // Lets the rows of the next block go to their part of what is kept.
-    void write_to(const Rows& kept, int64_t first) {
-        candidates = kept.candidates + first;
-        places = kept.places + first;
-    }
+          places(arrays.take<typename Rows::Wide>(sizes.entries_of_block)),
+          candidates(arrays.take<int32_t>(keeps ? 0 : sizes.entries_of_block)) {}
 
     // Takes the splats of a block from front to back, each pixel in its own order. enter(place) is called for each that
     // takes part; pass(places, alphas) blends a row, and returns false when all rays have ended.
@@ -224,7 +221,7 @@ struct RayQueues {
             for (int64_t place = first; place < entered; ++place) insert(head, place);
             const V bound = M::broadcast(least[next]);
             while (head < entered && !M::any(depths.load(head) >= bound)) {
-                const I row = Rows::load(places + head);
+                const I row = Rows::load_wide(places + head);
                 ++head;
                 if (SPLAT_UNLIKELY(!pass(row, alphas.gather(row)))) return {entered, head};
             }
@@ -282,7 +279,7 @@ struct RayQueues {
             const V before = depths.load(row - 1);
             const auto passes = depth < before;
             if (!M::any(passes)) break;
-            const I place_before = Rows::load(places + row - 1);
+            const I place_before = Rows::load_wide(places + row - 1);
             depths.store(row, M::select(passes, before, depth));
             const I settled = passes ? place_before : moving;
             std::memcpy(places[row], &settled, sizeof settled);

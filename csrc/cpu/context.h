@@ -8,7 +8,7 @@
 
 namespace splat {
 
-constexpr int CONTEXT_BUFFERS = 8;
+constexpr int CONTEXT_BUFFERS = 9;
 constexpr int CONTEXT_NUMBERS = 16;
 
 // Free contexts wait in one store for each kind, since the kinds need very different sizes.

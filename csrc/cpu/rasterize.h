@@ -53,7 +53,8 @@ enum SavedSlot {
     SAVED_PAIRS,
     SAVED_TILE_COSTS,
     SAVED_PLANES,
-    // Where each pixel has its own order (RayRows)
+    // Where each pixel has its own order (RaySizes, RayRows)
+    SAVED_RAY_STARTS,
     SAVED_RAY_BLOCKS,
     SAVED_RAY_CANDIDATES,
     SAVED_RAY_PLACES

@@ -117,7 +117,7 @@ struct BackwardRaster {
             const int32_t* const splats = rows.candidates + part.first;
             const int64_t count = part.walked.candidates;
             look_at_candidates(tile, block, splats, count, blocks[block], work, lines);
-            replay_rays(rows.places + part.first, part.walked.rows, blocks[block], work);
+            replay_rays(rows, part, blocks[block], work);
             for (int64_t place = 0; place < count; ++place)
                 add_candidate(tile, block, splats[place], place, blocks[block], work, lines);
         }
@@ -140,11 +140,11 @@ struct BackwardRaster {
         }
     }
 
-    void replay_rays(const typename RayRows<T>::Places* places, int64_t rows,
+    void replay_rays(const RayRows<T>& rows, const typename RayRows<T>::Block& part,
                      const BackwardBlock<T, C>& state, const RayWork& work) const {
         V transmittance = M::load(state.transmittance), behind = M::load(state.behind);
-        for (int64_t row = 0; row < rows; ++row) {
-            const typename M::I here = RayRows<T>::load(places + row);
+        for (int64_t row = 0; row < part.walked.rows; ++row) {
+            const typename M::I here = rows.load(part.first + row);
             const V alpha = work.alphas.gather(here), own = work.owns.gather(here);
             const Blend<M> step = blend<M>(alpha, transmittance);
             transmittance = step.transmittance;

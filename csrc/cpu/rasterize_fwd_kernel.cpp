@@ -81,17 +81,19 @@ struct ForwardRaster {
             : lists(arrays, sizes), queues(arrays, sizes, keeps), weights(arrays, sizes.entries_of_block) {}
     };
 
-    // The same, each pixel in its own order. `kept` is null, or where the rows go.
+    // The same, each pixel in its own order. `kept` is null, or where the rows go, those of the tile from `tile_start` on.
     int64_t blend_tile_by_ray(const Tile<T>& tile, int64_t index, ForwardBlock<T, C>* blocks, RayWork& work,
-                              const RayRows<T>* kept) const {
+                              int64_t tile_start, const RayRows<T>* kept) const {
         work.lists.fill(binned, index, tile.blocks_inside());
         int64_t done = 0;
         for (int block = 0; block < TILE_BLOCKS; ++block) {
-            typename RayRows<T>::Block* const left =
-                kept ? &kept->block_at(index, block, work.lists.starts[block]) : nullptr;
-            if (left) work.queues.write_to(*kept, left->first);
+            const int64_t first = tile_start + work.lists.starts[block];
+            if (kept) work.queues.candidates = kept->candidates + first;
             const Walked walked = blend_block_by_ray(tile, block, work, blocks[block]);
-            if (left) left->walked = walked;
+            if (kept) {
+                kept->blocks[index * TILE_BLOCKS + block] = {first, walked};
+                kept->store(first, work.queues.places, walked.rows);
+            }
             done += walked.candidates;
         }
         return done;
@@ -163,14 +165,18 @@ struct ForwardRaster {
     // The rows are kept in `saved` if a backward shall follow.
     int run_by_ray(Context* saved) const {
         const bool keeps = args.context != nullptr;
-        const RaySizes sizes(binned);
+        const int64_t tiles = binned.tiles();
+        auto* const starts = static_cast<int64_t*>(
+            context_reserve(saved, SAVED_RAY_STARTS, size_t(tiles + 1) * sizeof(int64_t)));
+        if (!starts) return fail(STATUS_OUT_OF_MEMORY, "no memory for %lld tiles", (long long)tiles);
+        const RaySizes sizes(binned, starts);
         saved->numbers[SAVED_RAY_MOST] = sizes.entries_of_block;
         RayRows<T> rows(saved);
         const ThreadArrays memory(thread_count(), [&](Arrays& arrays) { RayWork(arrays, sizes, keeps); });
-        if (!memory || (keeps && !rows.reserve(saved, binned, sizes)))
+        if (!memory || (keeps && !rows.reserve(saved, tiles, starts[tiles])))
             return fail(STATUS_OUT_OF_MEMORY, "no memory for the queues of %lld splats",
                         (long long)sizes.entries_of_block);
-        TileQueue queue(binned.tiles());
+        TileQueue queue(tiles);
         on_threads(thread_count(), [&](int thread, int) {
             ForwardBlock<T, C> blocks[TILE_BLOCKS];
             Arrays arrays = memory.of(thread);
@@ -178,7 +184,7 @@ struct ForwardRaster {
             for (int64_t index; queue.take(thread, index);) {
                 const Tile<T> tile(binned, index, args.width, args.height);
                 binned.tile_costs[index] =
-                    blend_tile_by_ray(tile, index, blocks, work, keeps ? &rows : nullptr);
+                    blend_tile_by_ray(tile, index, blocks, work, starts[index], keeps ? &rows : nullptr);
                 write_tile(tile, blocks);
             }
         });

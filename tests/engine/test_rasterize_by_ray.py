@@ -121,6 +121,22 @@ def test_without_slopes_it_is_the_order_of_the_centres(dtype: torch.dtype) -> No
     assert_close(by_ray, render(tensors, 70, 45), 1e-6, 1e-5)
 
 
+@pytest.mark.parametrize("count", [65_530, 65_600])
+def test_more_splats_in_a_block_than_half_numbers_count(count: int) -> None:
+    """All wait for the last one, which is the first in a pixel; what lies behind where the rays end changes nothing."""
+    tensors = sloped_scene(count, 4, 1, seed=5, slope=0.0, sigma_px=(3.0, 6.0), opacity=(0.1, 0.2))
+    tensors["depths"][-1] = 10.0
+    tensors["means2d"][-1] = torch.tensor([2.0, 0.5])
+    tensors["depth_slopes"][-1, 0] = 1e3
+    nearest = torch.cat((tensors["depths"].argsort()[:500], torch.tensor([count - 1])))
+    few = {name: value if name == "background" else value[nearest] for name, value in tensors.items()}
+    ours, theirs = render(tensors, 4, 1), render(few, 4, 1, backend="reference")
+    assert ours.gradients["features"].count_nonzero() == theirs.gradients["features"].count_nonzero()
+    assert ours.gradients["features"][-1].abs().max() > 1e-3
+    of_few = {n: value if n == "background" else value[nearest] for n, value in ours.gradients.items()}
+    assert_close(ours._replace(gradients=of_few), theirs, 1e-12, 1e-10)
+
+
 def crossing(dtype: torch.dtype) -> dict[str, Tensor]:
     """A red and a green splat whose depths cross in the middle of 40x8 pixels: red is the nearer one on the left."""
     return cast(
